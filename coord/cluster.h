@@ -1,0 +1,173 @@
+/*
+ * The cluster as this node knows it: topics, who leads, who is alive; and the operations
+ * that change it.
+ *
+ *     cluster_open(&params, &cluster);
+ *     cluster_subscribe(cluster, on_change, broker);
+ *     ...
+ *     const struct cluster_snapshot *snapshot = cluster_snapshot_get(cluster);
+ *     const struct topic *topic = cluster_snapshot_topic(snapshot, "orders");
+ *     ...
+ *     cluster_snapshot_put(snapshot);
+ *
+ * A snapshot is immutable and reference-counted: getting one takes a short lock and never
+ * waits for the store. Operations (create, delete, ...) block on the store: they belong on
+ * a thread that may wait, never on a FUSE worker. They return once the change is in this
+ * node's snapshot and every subscriber has been called for it.
+ *
+ * In the embedded store this node is the whole cluster: it wins the controller election at
+ * open, and every partition that it leads gets a new leader epoch, because a leader epoch
+ * belongs to one incarnation (broker epoch) of its leader.
+ */
+#ifndef TOPICFS_CLUSTER_H
+#define TOPICFS_CLUSTER_H
+
+#include "coord/buf.h"
+#include "coord/clock.h"
+#include "coord/problems.h"
+#include "coord/settings.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { TOPIC_NAME_MAX = 249 };
+enum { TOPIC_ID_BYTES = 16, TOPIC_ID_TEXT = 33 };
+
+struct topic_id {
+    uint8_t bytes[TOPIC_ID_BYTES];
+};
+
+/* 32 lower-case hexadecimal digits and a NUL. parse: 0 or -EINVAL. */
+void topic_id_format(const struct topic_id *id, char text[TOPIC_ID_TEXT]);
+int topic_id_parse(const char *text, struct topic_id *id);
+bool topic_id_equal(const struct topic_id *a, const struct topic_id *b);
+
+/* Kafka's rule (org.apache.kafka.common.internals.Topic): 1 to 249 of [a-zA-Z0-9._-], not
+ * "." or "..". 0 or E_INVALID_NAME. */
+int topic_name_check(const char *name);
+
+struct partition_info {
+    const int32_t *replicas; /* the assignment: broker ids, preferred leader first */
+    uint32_t replica_count;
+    const int32_t *isr;
+    uint32_t isr_count;
+    int32_t leader; /* -1: none */
+    int32_t leader_epoch;
+    int32_t controller_epoch;
+    int64_t state_revision; /* mod revision of the state key, for compare-and-swap */
+};
+
+struct topic {
+    char name[TOPIC_NAME_MAX + 1];
+    struct topic_id id;
+    struct topic_config config;
+    int64_t config_version; /* rises with every change of config */
+    uid_t uid;
+    gid_t gid;
+    mode_t mode; /* permission bits of the directory, e.g. 0755 */
+    int64_t created_ms;
+    int32_t partition_count;
+    const struct partition_info *partitions; /* indexed by partition */
+};
+
+struct broker_info {
+    int32_t id;
+    char host[256];
+    int32_t port;
+    int64_t epoch; /* broker epoch: create revision of its registration */
+};
+
+struct cluster_snapshot {
+    int64_t revision;
+    uint32_t topic_count;
+    const struct topic *const *topics; /* sorted by name (strcmp) */
+    uint32_t broker_count;
+    const struct broker_info *brokers; /* live ones, sorted by id */
+    int32_t controller;                /* broker id, -1: none */
+    int32_t controller_epoch;
+    int32_t self; /* this node's broker id */
+    int64_t self_epoch;
+    uid_t topics_uid; /* owner and mode of topics/ itself */
+    gid_t topics_gid;
+    mode_t topics_mode;
+};
+
+struct cluster;
+
+struct cluster_params {
+    const struct mount_config *config; /* borrowed for the cluster's life */
+    const char *store_dir;             /* embedded: where its files are; created if absent */
+    const char *instance;              /* this data directory's instance id */
+    struct problems *problems;         /* borrowed */
+    const struct clock *clock;         /* borrowed */
+};
+
+/*
+ * Opens the store, registers this node, elects, gives new leader epochs. `why` gets the
+ * reason of a failure in words. 0; E_CORRUPT (both copies of the embedded store are
+ * damaged); E_NEWER_FORMAT; a negative errno.
+ */
+int cluster_open(const struct cluster_params *params, struct cluster **out, char *why,
+                 size_t why_size);
+void cluster_close(struct cluster *cluster); /* accepts NULL; snapshots stay valid */
+
+const struct cluster_snapshot *cluster_snapshot_get(struct cluster *cluster);
+const struct cluster_snapshot *
+cluster_snapshot_ref(const struct cluster_snapshot *snapshot);
+void cluster_snapshot_put(const struct cluster_snapshot *snapshot); /* accepts NULL */
+
+/* NULL if there is none. Borrowed from the snapshot. */
+const struct topic *cluster_snapshot_topic(const struct cluster_snapshot *snapshot,
+                                           const char *name);
+const struct topic *cluster_snapshot_topic_by_id(const struct cluster_snapshot *snapshot,
+                                                 const struct topic_id *id);
+
+/*
+ * Calls fn(arg, snapshot) at once with the present snapshot, then after every change, in
+ * order, from the thread that made the change, with no lock held that an operation or
+ * cluster_snapshot_get() needs. fn must not call an operation. At most four subscribers,
+ * before the first operation; there is no unsubscribe: close the cluster first.
+ */
+typedef void cluster_change_fn(void *arg, const struct cluster_snapshot *snapshot);
+int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg);
+
+/* Operations. All: 0, a code from coord/err.h, or a negative errno; `why` (may be NULL)
+ * gets the reason in words. */
+
+/* `settings` (may be NULL) overrides the mount's defaults for this topic. */
+int cluster_create_topic(struct cluster *cluster, const char *name, const cJSON *settings,
+                         uid_t uid, gid_t gid, mode_t mode, char *why, size_t why_size);
+int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
+                         size_t why_size);
+/* `partition` must be the next number: E_INVALID_PARTITION otherwise, -EEXIST if there. */
+int cluster_add_partition(struct cluster *cluster, const char *name, int32_t partition,
+                          char *why, size_t why_size);
+int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
+                       char *why, size_t why_size);
+/* `name` NULL: of topics/ itself. (uid_t)-1, (gid_t)-1, (mode_t)-1 leave as it is. */
+int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
+                      mode_t mode);
+
+/*
+ * Writes an admin file: operation is "preferred_replica_election", "reassign_partitions" or
+ * "delete_topics"; validated as a whole, then carried out. With one node all of them are
+ * done when this returns; the outcome stands in cluster/admin/last/<operation>.
+ */
+int cluster_admin(struct cluster *cluster, const char *operation, const cJSON *request,
+                  char *why, size_t why_size);
+
+/*
+ * The tree under cluster/, rendered from a snapshot. `path` is relative ("" = the top,
+ * "brokers/ids/0"). kind: 0 and CLUSTER_DIR or CLUSTER_FILE, or -ENOENT. list calls
+ * fn(arg, name, is_dir) per entry; a nonzero return of fn ends it. read appends the text
+ * with a final newline. All from memory; any thread.
+ */
+enum cluster_node_kind { CLUSTER_DIR, CLUSTER_FILE, CLUSTER_ADMIN_FILE };
+int cluster_tree_kind(struct cluster *cluster, const char *path,
+                      enum cluster_node_kind *kind);
+int cluster_tree_list(struct cluster *cluster, const char *path,
+                      int (*fn)(void *arg, const char *name, bool is_dir), void *arg);
+int cluster_tree_read(struct cluster *cluster, const char *path, struct buf *out);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * Public header of the coord layer: who is alive, who leads, what is set; and the small
+ * base (errors, buffers, JSON, clock, diagnostics, problems) that all layers share.
+ *
+ * Other layers include this file and nothing else of coord/.
+ */
+#ifndef TOPICFS_COORD_H
+#define TOPICFS_COORD_H
+
+#include "coord/buf.h"
+#include "coord/clock.h"
+#include "coord/cluster.h"
+#include "coord/diag.h"
+#include "coord/err.h"
+#include "coord/json.h"
+#include "coord/problems.h"
+#include "coord/settings.h"
+
+#endif

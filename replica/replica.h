@@ -1,0 +1,13 @@
+/*
+ * Public header of the replica layer: the partitions of this node, their logs and what
+ * keeps them. The fs layer includes this file and nothing else of replica/.
+ */
+#ifndef TOPICFS_REPLICA_H
+#define TOPICFS_REPLICA_H
+
+#include "replica/broker.h"
+#include "replica/check.h"
+#include "replica/extent.h"
+#include "replica/partition.h"
+
+#endif
