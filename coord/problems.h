@@ -7,8 +7,9 @@
  *     problems_clear(problems, "damaged", "t-0");
  *
  * A fault is named by (kind, subject); setting it again keeps its "since" and replaces
- * the texts. A set or a clear that changes something is logged once. Texts are cut to
- * one line. Bounded to 1,000 faults; what is beyond that is counted in a last line.
+ * the texts. A set or a clear that changes something is logged once. Texts become one
+ * line of at most 512 bytes each. Rendered are the oldest 1,000 faults and, in a last
+ * line, the number of the rest.
  *
  * Thread-safe: one mutex inside, never held during a callback or I/O.
  */
