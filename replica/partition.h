@@ -1,11 +1,11 @@
 /*
  * A partition on this node: its log, its high watermark, who waits for what.
  *
- * Handles are reference-counted: broker_partition() gives one, partition_unref() ends it.
- * After the topic is deleted, calls answer E_TOPIC_DELETED.
+ * Handles are reference-counted: broker_partition() gives one, partition_unref() ends
+ * it. After the topic is deleted, calls answer E_TOPIC_DELETED.
  *
- * Nothing here blocks on another node or on a flush: what has to wait is parked, and its
- * callback runs exactly once, on the thread that completed it (the appender's, a
+ * Nothing here blocks on another node or on a flush: what has to wait is parked, and
+ * its callback runs exactly once, on the thread that completed it (the appender's, a
  * flusher's, or a timer's), with no lock of the partition held.
  */
 #ifndef TOPICFS_PARTITION_H
@@ -30,9 +30,9 @@ struct partition_status {
     int64_t flushed_offset;
     int64_t last_append_ms; /* 0: never */
     int64_t size_bytes;
-    uint64_t rewrites;  /* for views: see log_read() */
-    uint64_t unclean;   /* rises with every unclean election */
-    int32_t leader;     /* -1: none */
+    uint64_t rewrites; /* for views: see log_read() */
+    uint64_t unclean;  /* rises with every unclean election */
+    int32_t leader;    /* -1: none */
     int32_t leader_epoch;
     bool deleted;
     bool offline;
@@ -42,7 +42,8 @@ void partition_status_get(struct partition *partition, struct partition_status *
 /* The JSON of topics/<t>/<p>/state. */
 int partition_state_render(struct partition *partition, struct buf *out);
 
-/* ---- producing -------------------------------------------------------------------- */
+/* ---- producing --------------------------------------------------------------------
+ */
 
 enum { PRODUCE_PENDING = 1 };
 
@@ -52,13 +53,15 @@ struct produce_result {
     struct log_place end; /* behind the last message of the batch */
 };
 
-/* Embedded in the caller's request; must stay put until done() ran or cancel said so. */
+/* Embedded in the caller's request; must stay put until done() ran or cancel said so.
+ */
 struct produce_waiter {
     void (*done)(struct produce_waiter *waiter, const struct produce_result *result);
     /* private: [partition->lock] */
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
+    int64_t acks;
     bool await_flush; /* waits for the flush instead of the high watermark */
     bool parked;
 };
@@ -79,7 +82,8 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
  * E_NO_LEADER / E_NOT_ENOUGH_REPLICAS if nothing was appended.
  * false: done() ran, runs or is about to.
  */
-bool partition_produce_cancel(struct partition *partition, struct produce_waiter *waiter,
+bool partition_produce_cancel(struct partition *partition,
+                              struct produce_waiter *waiter,
                               struct produce_result *result);
 
 /* Waits for what was already appended: everything below `end_offset` committed, or with
@@ -87,7 +91,8 @@ bool partition_produce_cancel(struct partition *partition, struct produce_waiter
 int partition_await(struct partition *partition, int64_t end_offset, bool durable,
                     struct produce_waiter *waiter, struct produce_result *result);
 
-/* ---- reading ---------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------
+ */
 
 /*
  * Committed bytes from `position` on (never beyond the high watermark), as one extent;
@@ -96,31 +101,36 @@ int partition_await(struct partition *partition, int64_t end_offset, bool durabl
 int partition_read(struct partition *partition, int64_t position, size_t max_bytes,
                    uint64_t rewrites, struct extent *out);
 
-/* As log_find_* and log_batch_at, below the high watermark. An offset above it: -ERANGE. */
+/* As log_find_* and log_batch_at, below the high watermark. An offset above it:
+ * -ERANGE. */
 int partition_find_offset(struct partition *partition, int64_t offset,
                           struct log_place *out);
 int partition_find_time(struct partition *partition, int64_t time_ms,
                         struct log_place *out);
-int partition_find_last(struct partition *partition, int64_t count, struct log_place *out);
+int partition_find_last(struct partition *partition, int64_t count,
+                        struct log_place *out);
 int partition_batch_at(struct partition *partition, int64_t position, uint64_t rewrites,
                        struct batch *out);
 
 struct read_waiter {
-    void (*ready)(struct read_waiter *waiter); /* data came, or the partition went away */
+    void (*ready)(
+        struct read_waiter *waiter); /* data came, or the partition went away */
     /* private: [partition->lock] */
     struct read_waiter *prev, *next;
     int64_t beyond_position;
     bool parked;
 };
 
-/* 0: parked, ready() is called once when the high watermark's position exceeds `position`
- * (or on deletion, shutdown). 1: it already does; ready() is not called. Negative: error. */
+/* 0: parked, ready() is called once when the high watermark's position exceeds
+ * `position` (or on deletion, shutdown). 1: it already does; ready() is not called.
+ * Negative: error. */
 int partition_wait(struct partition *partition, int64_t position,
                    struct read_waiter *waiter);
 /* true: ready() was not and will not be called. */
 bool partition_wait_cancel(struct partition *partition, struct read_waiter *waiter);
 
-/* ---- segments/ -------------------------------------------------------------------- */
+/* ---- segments/ --------------------------------------------------------------------
+ */
 
 /* Closed, wholly committed segments. -ENOENT for another. */
 int partition_segment_find(struct partition *partition, int64_t base_offset,

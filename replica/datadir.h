@@ -1,0 +1,33 @@
+/*
+ * Inside of the data directory, for broker*.c; the public part is in broker.h.
+ *
+ *   meta.json    {"version":1,"instance":"<32 hex>"}: format and identity
+ *   lock         locked (flock) while a process uses the directory
+ *   running.json {"boot_id":"...","clean":false}: how the last process ended
+ *   checkpoint   offsets of every partition, see checkpoint.h
+ *   store/       the embedded coordination store
+ *   <topic>-<partition>/  a log each
+ *   deleted/     logs of deleted topics on their way out
+ *   stray/       logs that the store does not know; never deleted by topicfs
+ */
+#ifndef TOPICFS_DATADIR_H
+#define TOPICFS_DATADIR_H
+
+#include "replica/broker.h"
+#include "replica/log.h"
+
+struct datadir {
+    char *path;
+    char *store_path;
+    char instance[33];
+    int lock_fd;
+    enum log_recovery recovery; /* how the process before this one ended */
+};
+
+/* A file or directory in it; the caller frees. NULL: no memory. */
+char *datadir_file(const struct datadir *datadir, const char *name);
+
+/* Notes that a process works here (so that a crash is seen), or that it ended well. */
+int datadir_mark(const struct datadir *datadir, bool clean);
+
+#endif

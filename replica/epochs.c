@@ -1,0 +1,84 @@
+#include "replica/epochs.h"
+
+#include <stdlib.h>
+
+void epochs_free(struct epoch_list *list)
+{
+    free(list->items);
+    *list = (struct epoch_list){0};
+}
+
+int epochs_add(struct epoch_list *list, int32_t epoch, int64_t offset)
+{
+    if (list->count && list->items[list->count - 1].epoch >= epoch) {
+        return 0;
+    }
+    if (list->count == list->allocated) {
+        size_t allocated = list->allocated ? list->allocated * 2 : 8;
+        struct epoch_start *items =
+            realloc(list->items, allocated * sizeof list->items[0]);
+        if (!items) {
+            return -ENOMEM;
+        }
+        list->items = items;
+        list->allocated = allocated;
+    }
+    list->items[list->count++] = (struct epoch_start){.epoch = epoch, .offset = offset};
+    return 0;
+}
+
+struct build {
+    struct epoch_list *list;
+    struct log *log;
+    uint64_t rewrites;
+};
+
+/* The first batch in (low, high] whose epoch is above that of the batch at `low`. */
+static int next_epoch(const struct build *build, const struct batch *low, int64_t high,
+                      struct batch *out)
+{
+    int64_t below = low->position;
+    while (high - below > 1) {
+        int64_t middle = below + (high - below) / 2;
+        struct batch batch;
+        int rc = log_batch_at(build->log, middle, build->rewrites, &batch);
+        if (rc) {
+            return rc;
+        }
+        if (batch.leader_epoch > low->leader_epoch) {
+            high = batch.position;
+        } else {
+            below = batch.position + (int64_t)batch.length - 1;
+        }
+    }
+    return log_batch_at(build->log, high, build->rewrites, out);
+}
+
+static int add_segment(void *arg, const struct log_segment_info *info)
+{
+    struct build *build = arg;
+    if (info->damaged || info->size == 0) {
+        return 0;
+    }
+    struct batch first;
+    struct batch last;
+    int rc = log_batch_at(build->log, info->position, build->rewrites, &first);
+    rc = rc ? rc
+            : log_batch_at(build->log, info->position + info->size - 1, build->rewrites,
+                           &last);
+    rc = rc ? rc : epochs_add(build->list, first.leader_epoch, first.base_offset);
+    while (!rc && first.leader_epoch < last.leader_epoch) {
+        rc = next_epoch(build, &first, last.position, &first);
+        rc = rc ? rc : epochs_add(build->list, first.leader_epoch, first.base_offset);
+    }
+    return rc == E_DAMAGED ? 0 : rc;
+}
+
+int epochs_build(struct epoch_list *list, struct log *log)
+{
+    epochs_free(list);
+    struct log_bounds bounds;
+    log_bounds_get(log, &bounds);
+    struct build build = {.list = list, .log = log, .rewrites = bounds.rewrites};
+    return log_each_segment(log, add_segment, &build);
+}

@@ -1,0 +1,299 @@
+#include "replica/partition_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct partition *partition_ref(struct partition *partition)
+{
+    atomic_fetch_add_explicit(&partition->references, 1, memory_order_relaxed);
+    return partition;
+}
+
+void partition_unref(struct partition *partition)
+{
+    if (partition && atomic_fetch_sub_explicit(&partition->references, 1,
+                                               memory_order_acq_rel) == 1) {
+        partition->on_last_unref(partition->on_last_unref_arg, partition);
+    }
+}
+
+static void report_damage(void *arg, const struct log_damage *damage)
+{
+    struct partition *partition = arg;
+    char subject[sizeof partition->name + 64];
+    char what[512];
+    (void)snprintf(subject, sizeof subject, "%s/%s", partition->name, damage->file);
+    (void)snprintf(what, sizeof what, "%s: offsets %lld to %lld can't be served",
+                   damage->what, (long long)damage->first_offset,
+                   (long long)damage->end_offset - 1);
+    problems_set(partition->problems, "damaged", subject, what,
+                 "unmount and run topicfs check --repair on the data directory");
+}
+
+static void set_leadership(struct partition *partition, const struct topic *topic)
+{
+    const struct partition_info *info = &topic->partitions[partition->index];
+    const struct core_leadership leadership = {
+        .leader = info->leader,
+        .leader_epoch = info->leader_epoch,
+        .replicas = info->replicas,
+        .replica_count = info->replica_count,
+        .isr = info->isr,
+        .isr_count = info->isr_count,
+    };
+    int rc = core_lead(&partition->core, &leadership);
+    if (rc && rc != E_FENCED_EPOCH) {
+        diag(DIAG_ERROR, "%s: leadership of epoch %d refused: %s", partition->name,
+             info->leader_epoch, err_text(rc));
+    }
+}
+
+static int open_log(struct partition *partition, const struct partition_params *params)
+{
+    const struct log_params log_params = {
+        .disk = params->disk,
+        .files = params->files,
+        .clock = params->clock,
+        .dir = params->dir,
+        .may_create = params->may_create,
+        .topic_id = params->topic->id,
+        .config = &params->topic->config,
+        .recovery = params->recovery,
+        .log_start_offset = params->log_start_offset,
+        .flushed_offset = params->flushed_offset,
+        .high_watermark = params->high_watermark,
+        .log_end_offset = params->log_end_offset,
+        .on_damage = report_damage,
+        .arg = partition,
+    };
+    return log_open(&log_params, &partition->log);
+}
+
+/*
+ * What the log holds after recovery counts as flushed only if recovery saw to it: a
+ * clean stop flushed everything, a crashed process left its page cache, which recovery
+ * flushes. After a machine crash what survived came from the disk.
+ */
+static void set_places(struct partition *partition,
+                       const struct partition_params *params)
+{
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    partition->end = bounds.end;
+    partition->flushed = bounds.end;
+    partition->last_append_ms = bounds.last_timestamp_ms;
+    int64_t committed = params->high_watermark;
+    if (committed < bounds.start.offset) {
+        committed = bounds.start.offset;
+    }
+    if (committed > bounds.end.offset) {
+        committed = bounds.end.offset;
+    }
+    partition->high_watermark = bounds.start;
+    core_init(&partition->core, params->self, bounds.end.offset, bounds.end.offset,
+              committed);
+}
+
+/* [partition->lock or not yet shared] */
+static void place_high_watermark(struct partition *partition)
+{
+    int64_t offset = partition->core.high_watermark;
+    struct log_place place = partition->end;
+    if (offset == partition->high_watermark.offset) {
+        return;
+    }
+    if (offset == partition->flushed.offset) {
+        place = partition->flushed;
+    } else if (offset != partition->end.offset) {
+        int rc = log_find_offset(partition->log, offset, &partition->end, &place);
+        if (rc) {
+            diag(DIAG_ERROR, "%s: high watermark %lld can't be placed: %s",
+                 partition->name, (long long)offset, err_text(rc));
+            return;
+        }
+    }
+    partition->high_watermark = place;
+}
+
+int partition_open(const struct partition_params *params, struct partition **out)
+{
+    struct partition *partition = calloc(1, sizeof *partition);
+    if (!partition) {
+        return -ENOMEM;
+    }
+    atomic_init(&partition->references, 1);
+    pthread_mutex_init(&partition->append_lock, NULL);
+    pthread_mutex_init(&partition->lock, NULL);
+    (void)snprintf(partition->name, sizeof partition->name, "%s-%d",
+                   params->topic->name, params->index);
+    partition->topic_id = params->topic->id;
+    partition->index = params->index;
+    partition->clock = params->clock;
+    partition->problems = params->problems;
+    partition->disk = params->disk;
+    partition->flusher = params->flusher;
+    partition->producer_id = params->producer_id;
+    partition->on_last_unref = params->on_last_unref;
+    partition->on_last_unref_arg = params->on_last_unref_arg;
+    partition->config = params->topic->config;
+    partition->flush_job.run = partition_flush_run;
+    partition->dir = strdup(params->dir);
+    partition->producers = producer_state_new();
+    int rc = partition->dir && partition->producers ? 0 : -ENOMEM;
+    rc = rc ? rc : open_log(partition, params);
+    if (rc) {
+        goto fail;
+    }
+    set_places(partition, params);
+    rc = partition_producers_load(partition);
+    rc = rc ? rc : epochs_build(&partition->epochs, partition->log);
+    if (rc) {
+        goto fail;
+    }
+    core_configure(&partition->core, &partition->config);
+    set_leadership(partition, params->topic);
+    (void)core_advance(&partition->core);
+    place_high_watermark(partition);
+    *out = partition;
+    return 0;
+fail:
+    partition_free(partition);
+    return rc;
+}
+
+void partition_free(struct partition *partition)
+{
+    if (!partition) {
+        return;
+    }
+    log_close(partition->log);
+    producer_state_free(partition->producers);
+    epochs_free(&partition->epochs);
+    pthread_mutex_destroy(&partition->append_lock);
+    pthread_mutex_destroy(&partition->lock);
+    free(partition->dir);
+    free(partition);
+}
+
+int partition_refusal(const struct partition *partition)
+{
+    if (partition->deleted) {
+        return E_TOPIC_DELETED;
+    }
+    return partition->offline || partition->stopping ? E_OFFLINE : 0;
+}
+
+/* ---- waiters ------------------------------------------------------------------------
+ */
+
+static bool produce_is_done(const struct partition *partition,
+                            struct produce_waiter *waiter)
+{
+    int refusal = partition_refusal(partition);
+    if (refusal) {
+        waiter->result.error = refusal;
+        return true;
+    }
+    if (waiter->await_flush) {
+        return partition->flushed.offset >= waiter->await_offset;
+    }
+    return core_acknowledged(&partition->core, waiter->acks, waiter->await_offset);
+}
+
+void partition_collect(struct partition *partition, struct released *released)
+{
+    *released = (struct released){0};
+    if (core_advance(&partition->core)) {
+        place_high_watermark(partition);
+    }
+    struct produce_waiter *produce;
+    struct produce_waiter *next_produce;
+    DL_FOREACH_SAFE(partition->produces, produce, next_produce)
+    {
+        if (produce_is_done(partition, produce)) {
+            DL_DELETE(partition->produces, produce);
+            produce->parked = false;
+            DL_APPEND(released->produces, produce);
+        }
+    }
+    struct read_waiter *read;
+    struct read_waiter *next_read;
+    bool refused = partition_refusal(partition) != 0;
+    DL_FOREACH_SAFE(partition->reads, read, next_read)
+    {
+        if (refused || partition->high_watermark.position > read->beyond_position) {
+            DL_DELETE(partition->reads, read);
+            read->parked = false;
+            DL_APPEND(released->reads, read);
+        }
+    }
+}
+
+void partition_release(struct released *released)
+{
+    struct produce_waiter *produce;
+    struct produce_waiter *next_produce;
+    DL_FOREACH_SAFE(released->produces, produce, next_produce)
+    {
+        /* The waiter may be gone once done() was called. */
+        const struct produce_result result = produce->result;
+        produce->done(produce, &result);
+    }
+    struct read_waiter *read;
+    struct read_waiter *next_read;
+    DL_FOREACH_SAFE(released->reads, read, next_read)
+    {
+        read->ready(read);
+    }
+}
+
+void partition_update(struct partition *partition, const struct topic *topic)
+{
+    struct released released;
+    pthread_mutex_lock(&partition->append_lock);
+    log_reconfigure(partition->log, &topic->config);
+    pthread_mutex_lock(&partition->lock);
+    partition->config = topic->config;
+    core_configure(&partition->core, &partition->config);
+    set_leadership(partition, topic);
+    partition_collect(partition, &released);
+    if (partition->produces) {
+        /* What waited for another policy's flush may now wait for this one's. */
+        partition_flush_soon(partition);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(&released);
+}
+
+static void end_waits(struct partition *partition, bool *flag)
+{
+    struct released released;
+    pthread_mutex_lock(&partition->lock);
+    *flag = true;
+    partition_collect(partition, &released);
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(&released);
+}
+
+void partition_mark_deleted(struct partition *partition)
+{
+    end_waits(partition, &partition->deleted);
+}
+
+void partition_interrupt(struct partition *partition)
+{
+    end_waits(partition, &partition->stopping);
+}
+
+void partition_fail(struct partition *partition, int error)
+{
+    char what[256];
+    (void)snprintf(what, sizeof what, "the disk failed: %s; nothing more is written",
+                   err_text(error));
+    problems_set(partition->problems, "offline", partition->name, what,
+                 "check the disk, then unmount and mount again");
+    end_waits(partition, &partition->offline);
+}

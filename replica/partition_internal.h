@@ -1,0 +1,130 @@
+/*
+ * Inside of a partition, for partition*.c and broker*.c only.
+ *
+ * Locks, in the order in which they may be taken:
+ *   append_lock   one appender at a time; held while the bytes go to the page cache,
+ * never during a flush. Guards the sequence and the producer state. lock short; never
+ * held during I/O or a callback. Guards the core, the places and the lists of waiters.
+ *
+ * A change that may release waiters follows one pattern: under `lock`, change the state
+ * and move the waiters that it frees to a private list (partition_collect); after
+ * unlocking everything, call them (partition_release).
+ */
+#ifndef TOPICFS_PARTITION_INTERNAL_H
+#define TOPICFS_PARTITION_INTERNAL_H
+
+#include "replica/epochs.h"
+#include "replica/flusher.h"
+#include "replica/partition.h"
+#include "replica/partition_core.h"
+#include "replica/producer_state.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct partition {
+    atomic_uint references;
+    char name[TOPIC_NAME_MAX + 16]; /* "orders-0" [const] */
+    struct topic_id topic_id;       /* [const] */
+    int32_t index;                  /* [const] */
+    const struct clock *clock;      /* [const] */
+    struct problems *problems;      /* [const] */
+    const struct disk *disk;        /* [const] */
+    struct flusher *flusher;        /* [const] */
+    char *dir;                      /* [const] */
+    struct log *log;                /* [const] */
+    int64_t producer_id;            /* [const] of this incarnation of the node */
+    void (*on_last_unref)(void *arg, struct partition *partition); /* [const] */
+    void *on_last_unref_arg;                                       /* [const] */
+
+    pthread_mutex_t append_lock;
+    int32_t next_sequence;            /* [append_lock] */
+    struct producer_state *producers; /* [append_lock] */
+    struct log_place snapshot;        /* [append_lock] of the last producer snapshot */
+
+    pthread_mutex_t lock;
+    struct partition_core core;      /* [lock] */
+    struct topic_config config;      /* [lock] */
+    struct log_place end;            /* [lock] */
+    struct log_place flushed;        /* [lock] */
+    struct log_place high_watermark; /* [lock] */
+    struct epoch_list epochs;        /* [lock] */
+    int64_t last_append_ms;          /* [lock] */
+    uint64_t unclean;                /* [lock] */
+    bool deleted;                    /* [lock] */
+    bool offline;                    /* [lock] */
+    bool stopping;                   /* [lock] */
+    bool flush_queued;               /* [lock] the job is queued or runs */
+    bool flush_again;                /* [lock] */
+    int64_t flush_due_ms;            /* [lock] flush=interval: 0 = nothing is dirty */
+    struct produce_waiter *produces; /* [lock] by await_offset, oldest first */
+    struct read_waiter *reads;       /* [lock] */
+
+    struct flusher_job flush_job;
+};
+
+struct partition_params {
+    const char *dir;
+    bool may_create;
+    const struct topic *topic; /* borrowed during the call */
+    int32_t index;
+    int32_t self;
+    int64_t producer_id;
+    const struct clock *clock;
+    struct problems *problems;
+    const struct disk *disk;
+    struct file_cache *files;
+    struct flusher *flusher;
+    enum log_recovery recovery;
+    /* From the checkpoint, -1 unknown. */
+    int64_t log_start_offset;
+    int64_t flushed_offset;
+    int64_t high_watermark;
+    int64_t log_end_offset;
+    void (*on_last_unref)(void *arg, struct partition *partition);
+    void *on_last_unref_arg;
+};
+
+/* Opens the log and recovers; the partition leads or follows as the topic says. */
+int partition_open(const struct partition_params *params, struct partition **out);
+/* Closes the log and frees; nobody may hold a reference. */
+void partition_free(struct partition *partition);
+
+/* The topic's settings or leadership changed. */
+void partition_update(struct partition *partition, const struct topic *topic);
+/* Ends every wait; later calls answer E_TOPIC_DELETED or (stop) E_OFFLINE. */
+void partition_mark_deleted(struct partition *partition);
+void partition_interrupt(struct partition *partition);
+
+/* Waiters that a change freed, to be called once no lock is held. */
+struct released {
+    struct produce_waiter *produces;
+    struct read_waiter *reads;
+};
+/* [partition->lock] After any change of what is flushed, appended or leading: advances
+ * the high watermark and collects. */
+void partition_collect(struct partition *partition, struct released *released);
+/* [no lock] */
+void partition_release(struct released *released);
+
+/* [partition->lock] Sees to it that a flush of everything appended up to now will run.
+ */
+void partition_flush_soon(struct partition *partition);
+/* The flush job; see flusher.h. */
+void partition_flush_run(struct flusher_job *job);
+/* [no lock] Flushes on this thread; for the stop of the node. 0 or an error. */
+int partition_flush_now(struct partition *partition);
+/* [no lock] Called by maintenance: queues a flush that is due by flush=interval. */
+void partition_flush_due(struct partition *partition, int64_t now_ms);
+
+/* [partition->lock] 0, or why no call can be served. */
+int partition_refusal(const struct partition *partition);
+/* Turns the partition offline after an error of its disk; ends every wait. */
+void partition_fail(struct partition *partition, int error);
+
+/* Producer snapshots (partition_producers.c). */
+int partition_producers_load(struct partition *partition);
+/* Writes one if enough was appended since the last, or `always`. */
+void partition_producers_save(struct partition *partition, bool always);
+
+#endif

@@ -1,0 +1,207 @@
+/* Producing: append, flush, acknowledge. See partition_internal.h for the locks. */
+#include "replica/partition_internal.h"
+
+#include <string.h>
+#include <utlist.h>
+
+/* ---- flushing -----------------------------------------------------------------------
+ */
+
+void partition_flush_soon(struct partition *partition)
+{
+    if (partition->flush_queued) {
+        /* The flush that runs may have begun before this append: one more follows. */
+        partition->flush_again = true;
+        return;
+    }
+    partition->flush_queued = true;
+    partition->flush_due_ms = 0;
+    (void)partition_ref(partition);
+    flusher_queue(partition->flusher, &partition->flush_job);
+}
+
+void partition_flush_due(struct partition *partition, int64_t now_ms)
+{
+    pthread_mutex_lock(&partition->lock);
+    if (partition->flush_due_ms && partition->flush_due_ms <= now_ms) {
+        partition_flush_soon(partition);
+    }
+    pthread_mutex_unlock(&partition->lock);
+}
+
+/* [partition->lock] */
+static void note_flushed(struct partition *partition, const struct log_place *place)
+{
+    if (place->offset > partition->flushed.offset) {
+        partition->flushed = *place;
+        core_flushed(&partition->core, place->offset);
+    }
+}
+
+int partition_flush_now(struct partition *partition)
+{
+    struct released released;
+    int64_t flushed = 0;
+    pthread_mutex_lock(&partition->lock);
+    const struct log_place place = partition->end;
+    pthread_mutex_unlock(&partition->lock);
+    int rc = log_flush(partition->log, &flushed);
+    if (rc) {
+        partition_fail(partition, rc);
+        return rc;
+    }
+    pthread_mutex_lock(&partition->lock);
+    note_flushed(partition, &place);
+    partition_collect(partition, &released);
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(&released);
+    return 0;
+}
+
+void partition_flush_run(struct flusher_job *job)
+{
+    struct partition *partition =
+        (struct partition *)((char *)job - offsetof(struct partition, flush_job));
+    pthread_mutex_lock(&partition->lock);
+    partition->flush_again = false;
+    pthread_mutex_unlock(&partition->lock);
+    int rc = partition_flush_now(partition);
+    pthread_mutex_lock(&partition->lock);
+    bool again = !rc && partition->flush_again &&
+                 partition->flushed.offset < partition->end.offset;
+    partition->flush_queued = again;
+    if (again) {
+        flusher_queue(partition->flusher, job);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (!again) {
+        partition_unref(partition);
+    }
+}
+
+/* [partition->lock] What the flush policy asks for after an append. */
+static void flush_by_policy(struct partition *partition, int64_t now_ms)
+{
+    if (partition->config.flush == FLUSH_ACK) {
+        partition_flush_soon(partition);
+    } else if (partition->config.flush == FLUSH_INTERVAL && !partition->flush_due_ms) {
+        partition->flush_due_ms = now_ms + partition->config.flush_ms;
+    }
+}
+
+/* ---- producing ----------------------------------------------------------------------
+ */
+
+static void park_produce(struct partition *partition, struct produce_waiter *waiter,
+                         int64_t await_offset, bool await_flush)
+{
+    waiter->await_offset = await_offset;
+    waiter->await_flush = await_flush;
+    waiter->parked = true;
+    DL_APPEND(partition->produces, waiter);
+}
+
+/* [append_lock] The batch was stored: producer state, epochs, places, waiters. */
+static int account(struct partition *partition, const struct batch *batch,
+                   struct produce_waiter *waiter, struct produce_result *result)
+{
+    struct released released;
+    int64_t now_ms = clock_mono_ms(partition->clock);
+    /* Out of memory costs only the protection of this batch's retry until a restart. */
+    (void)producer_state_add(partition->producers, batch);
+    partition->next_sequence =
+        producer_sequence_after(batch->base_sequence, batch->message_count);
+    const struct log_place end = {
+        .offset = batch->base_offset + batch->message_count,
+        .position = batch->position + batch->length,
+    };
+    *result = (struct produce_result){.base_offset = batch->base_offset, .end = end};
+
+    pthread_mutex_lock(&partition->lock);
+    partition->end = end;
+    partition->last_append_ms = batch->timestamp_ms;
+    (void)epochs_add(&partition->epochs, batch->leader_epoch, batch->base_offset);
+    core_appended(&partition->core, end.offset);
+    flush_by_policy(partition, now_ms);
+    partition_collect(partition, &released);
+    waiter->result = *result;
+    int rc = 0;
+    if (!core_acknowledged(&partition->core, waiter->acks, end.offset)) {
+        park_produce(partition, waiter, end.offset, false);
+        rc = PRODUCE_PENDING;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(&released);
+    return rc;
+}
+
+int partition_produce(struct partition *partition, const void *bytes, size_t length,
+                      uint32_t message_count, struct produce_waiter *waiter,
+                      struct produce_result *result)
+{
+    struct batch batch = {
+        .message_count = message_count,
+        .length = (uint32_t)length,
+        .timestamp_ms = partition->clock->wall_ms(partition->clock),
+        .producer_id = partition->producer_id,
+    };
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    waiter->acks = partition->config.acks;
+    batch.leader_epoch = partition->core.leader_epoch;
+    int rc = partition_refusal(partition);
+    rc = rc ? rc : core_admit(&partition->core, waiter->acks);
+    pthread_mutex_unlock(&partition->lock);
+    batch.base_sequence = partition->next_sequence;
+    rc = rc ? rc : log_append(partition->log, &batch, bytes);
+    if (rc) {
+        pthread_mutex_unlock(&partition->append_lock);
+        if (rc == E_OFFLINE) {
+            partition_fail(partition, rc);
+        }
+        *result = (struct produce_result){.error = rc};
+        return 0;
+    }
+    return account(partition, &batch, waiter, result);
+}
+
+bool partition_produce_cancel(struct partition *partition,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool parked = waiter->parked;
+    if (parked) {
+        DL_DELETE(partition->produces, waiter);
+        waiter->parked = false;
+        *result = waiter->result;
+        result->error = E_COMMIT_TIMEOUT;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    return parked;
+}
+
+int partition_await(struct partition *partition, int64_t end_offset, bool durable,
+                    struct produce_waiter *waiter, struct produce_result *result)
+{
+    *result = (struct produce_result){.end = {.offset = end_offset, .position = -1}};
+    waiter->result = *result;
+    waiter->acks = ACKS_ALL;
+    int rc = 0;
+    pthread_mutex_lock(&partition->lock);
+    result->error = partition_refusal(partition);
+    if (!result->error) {
+        bool done = durable ? partition->flushed.offset >= end_offset
+                            : core_acknowledged(&partition->core, ACKS_ALL, end_offset);
+        if (!done) {
+            if (durable) {
+                partition_flush_soon(partition);
+            }
+            park_produce(partition, waiter, end_offset, durable);
+            rc = PRODUCE_PENDING;
+        }
+    }
+    pthread_mutex_unlock(&partition->lock);
+    return rc;
+}
