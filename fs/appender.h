@@ -19,8 +19,12 @@ struct appender_params {
     struct parking *parking;
     struct topic_id topic_id;
     int32_t partition; /* -1: by key (append) */
+    /* One counter for all open files of the mount, borrowed: each write through `append`
+     * sends its keyless lines to the next partition. */
+    _Atomic uint32_t *rotation;
 };
 
+/* 0, E_TOPIC_DELETED, E_NO_LEADER (this node has no such partition), -ENOMEM. */
 int appender_open(const struct appender_params *params, struct appender **out);
 
 /* One WRITE. Answers with the bytes taken (short where only the first lines could be

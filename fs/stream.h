@@ -13,9 +13,10 @@ struct stream;
 
 enum stream_format { STREAM_TEXT, STREAM_JSON };
 
-/* Takes its own reference on the view. */
-int stream_open(struct view *view, enum stream_format format, struct parking *parking,
-                struct stream **out);
+/* Takes its own reference on the view. key_delimiter: the topic's, used by STREAM_JSON and
+ * kept for the stream's life. 0 or -ENOMEM. */
+int stream_open(struct view *view, enum stream_format format, int key_delimiter,
+                struct parking *parking, struct stream **out);
 /* After it returned no callback of the stream runs any more. Parked reads were answered. */
 void stream_close(struct stream *stream);
 

@@ -42,6 +42,13 @@ bool view_ended(struct view *view); /* a range whose last message is visible */
 int view_extents(struct view *view, int64_t at, size_t size, struct extent *extents,
                  size_t *count);
 
+/* The log position that the high watermark has to pass before a read at file offset `at`
+ * can find something new; for partition_wait(). Errors as view_size(). */
+int view_next(struct view *view, int64_t at, int64_t *position);
+
+/* The batch that the byte at file offset `at` belongs to; -ENOENT at the present end. */
+int view_batch(struct view *view, int64_t at, struct batch *out);
+
 /* Answers with what is there, nothing at the end: a regular file's read. */
 void view_read(struct view *view, struct reply *reply, int64_t at, size_t size);
 
