@@ -1,10 +1,12 @@
 /*
- * Every setting, in one table: name, type, range, default, scope, help. The mount options,
+ * Every setting, in one table: name, type, range, default, scope, help. The mount
+ * options,
  * `--help`, the man page, docs/config.md and config.json all come from it.
  *
  *     struct topic_config config;
  *     topic_config_defaults(&config);
- *     rc = settings_set_text(&config, SETTING_TOPIC, "retention_ms", "7d", why, sizeof why);
+ *     rc = settings_set_text(&config, SETTING_TOPIC, "retention_ms", "7d", why, sizeof
+ * why);
  *
  * Values in text: integers; sizes with k, m, g (powers of 1024); times in ms, or with
  * ms, s, m, h, d; booleans true/false; names of an enumeration.
@@ -35,17 +37,18 @@ struct topic_config {
     int64_t partitions;         /* read-only after creation but through mkdir */
     int64_t replication_factor; /* read-only after creation; 0 = min(3, live nodes) */
     int64_t acks;               /* enum topic_acks */
-    int64_t min_insync_replicas; /* 0 = 2 where replication_factor is 3 or more, else 1 */
-    int64_t on_below_min;       /* enum topic_below_min */
-    int64_t flush;              /* enum topic_flush */
+    int64_t
+        min_insync_replicas; /* 0 = 2 where replication_factor is 3 or more, else 1 */
+    int64_t on_below_min;    /* enum topic_below_min */
+    int64_t flush;           /* enum topic_flush */
     int64_t flush_ms;
     int64_t max_message_bytes; /* of a line, without its newline */
     int64_t segment_bytes;
     int64_t segment_ms;
-    int64_t retention_ms;    /* -1 = for ever */
-    int64_t retention_bytes; /* -1 = without limit */
-    int64_t cleanup_policy;  /* enum topic_cleanup */
-    int64_t key_delimiter;   /* one byte, or KEY_DELIMITER_NONE ("" in JSON) */
+    int64_t retention_ms;            /* -1 = for ever */
+    int64_t retention_bytes;         /* -1 = without limit */
+    int64_t cleanup_policy;          /* enum topic_cleanup */
+    int64_t key_delimiter;           /* one byte, or KEY_DELIMITER_NONE ("" in JSON) */
     int64_t unclean_leader_election; /* UNCLEAN_NEVER, UNCLEAN_AT_ONCE, or ms to wait */
     int64_t delivery_timeout_ms;
     int64_t replica_lag_time_max_ms;
@@ -63,33 +66,43 @@ struct mount_config {
     char *rack;
     int64_t session_timeout_ms;
     int64_t allow_other; /* bool; set when mounted by root */
-    struct topic_config topic; /* defaults for new topics: same names, as mount options */
+    struct topic_config
+        topic; /* defaults for new topics: same names, as mount options */
 };
 
 void topic_config_defaults(struct topic_config *config);
 int mount_config_defaults(struct mount_config *config);
 void mount_config_free(struct mount_config *config);
 
+/* min_insync_replicas with its default filled in (replication_factor being resolved).
+ */
+int64_t topic_config_min_insync(const struct topic_config *config);
+
 /*
  * Sets one key of `config` (a struct topic_config or mount_config, by scope) from text.
  * For SETTING_MOUNT the topic settings' names set the defaults for new topics.
- * 0; E_INVALID_CONFIG with `why` telling what is wrong and what is allowed; -ENOMEM.
+ * A `value` of NULL is a mount option without "=": it switches on what is true or
+ * false. 0; E_INVALID_CONFIG with `why` telling what is wrong and what is allowed;
+ * -ENOMEM. After an error the config is as before; `why` is one line of UTF-8, empty
+ * after success.
  */
 int settings_set_text(void *config, enum setting_scope scope, const char *name,
                       const char *value, char *why, size_t why_size);
 
 /*
- * Applies a JSON object to a topic's config, all or nothing: the keys named are changed,
- * null restores `defaults`' value, read-only keys are accepted if unchanged (E_READ_ONLY
- * otherwise); unknown keys, wrong types, out of range, combinations that make no sense:
- * E_INVALID_CONFIG, `why` says which and what is allowed. The key "version" is compared
- * with `version` (E_CONFLICT) if present. `creating` allows the read-only keys.
+ * Applies a JSON object to a topic's config, all or nothing: the keys named are
+ * changed, null restores `defaults`' value, read-only keys are accepted if unchanged
+ * (E_READ_ONLY otherwise); unknown keys, wrong types, out of range, combinations that
+ * make no sense: E_INVALID_CONFIG, `why` says which and what is allowed. The key
+ * "version" is compared with `version` (E_CONFLICT) if present. `creating` allows the
+ * read-only keys.
  */
-int settings_apply_json(struct topic_config *config, const struct topic_config *defaults,
-                        const cJSON *object, int64_t version, bool creating, char *why,
-                        size_t why_size);
+int settings_apply_json(struct topic_config *config,
+                        const struct topic_config *defaults, const cJSON *object,
+                        int64_t version, bool creating, char *why, size_t why_size);
 
-/* The config as a JSON object, keys in table order, "version" first; NULL: no memory. */
+/* The config as a JSON object, keys in table order, "version" first; NULL: no memory.
+ */
 cJSON *settings_to_json(const struct topic_config *config, int64_t version);
 
 /* Help text for `--help` (one line a setting), and the table of docs/config.md. */

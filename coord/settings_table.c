@@ -1,0 +1,415 @@
+#include "coord/settings_table.h"
+
+#include "coord/json.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KIB       INT64_C(1024)
+#define MIB       (1024 * KIB)
+#define GIB       (1024 * MIB)
+#define SECOND_MS INT64_C(1000)
+#define HOUR_MS   (3600 * SECOND_MS)
+#define DAY_MS    (24 * HOUR_MS)
+
+/* A hundred years: as nanoseconds, and added to now, it still fits 64 bits. */
+#define AGE_MAX_MS (36500 * DAY_MS)
+#define EXACT_MAX  ((INT64_C(1) << 53) - 1)
+
+enum { NAME_MAX_BYTES = 249, REPLICAS_MAX = 64, PARTITIONS_MAX = 10000 };
+
+static const struct setting_name names_bool[] = {
+    {"false", 0, false}, {"true", 1, false}, {"no", 0, true},  {"yes", 1, true},
+    {"0", 0, true},      {"1", 1, true},     {NULL, 0, false},
+};
+static const struct setting_name names_acks[] = {
+    {"all", ACKS_ALL, false}, {"1", ACKS_LEADER, false}, {"0", ACKS_NONE, false},
+    {"-1", ACKS_ALL, true},   {NULL, 0, false},
+};
+static const struct setting_name names_flush[] = {
+    {"ack", FLUSH_ACK, false},
+    {"interval", FLUSH_INTERVAL, false},
+    {"os", FLUSH_OS, false},
+    {NULL, 0, false},
+};
+static const struct setting_name names_below_min[] = {
+    {"wait", BELOW_MIN_WAIT, false},
+    {"fail", BELOW_MIN_FAIL, false},
+    {NULL, 0, false},
+};
+static const struct setting_name names_cleanup[] = {
+    {"delete", CLEANUP_DELETE, false},
+    {"compact", CLEANUP_COMPACT, false},
+    {NULL, 0, false},
+};
+static const struct setting_name names_delimiter[] = {
+    {"tab", '\t', false},  {"none", KEY_DELIMITER_NONE, false}, {"comma", ',', false},
+    {"space", ' ', false}, {"", KEY_DELIMITER_NONE, true},      {"\\t", '\t', true},
+    {NULL, 0, false},
+};
+static const struct setting_name names_unclean[] = {
+    {"false", UNCLEAN_NEVER, false},
+    {"true", UNCLEAN_AT_ONCE, false},
+    {NULL, 0, false},
+};
+
+/* Is [*at, end) a host:port? An IPv6 address stands in brackets. */
+static bool valid_host_port(const char *at, const char *end)
+{
+    static const char host_chars[] = "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+    const char *colon = NULL;
+    size_t host;
+    int port = 0;
+
+    for (const char *c = at; c < end; c++)
+        if (*c == ':')
+            colon = c;
+    if (!colon || colon == at || colon + 1 == end || end - colon > 6)
+        return false;
+    if (*at == '[') {
+        host = strspn(at + 1, "0123456789abcdefABCDEF:.");
+        if (host == 0 || at[1 + host] != ']' || at + host + 2 != colon)
+            return false;
+    } else if (at + strspn(at, host_chars) != colon) {
+        return false;
+    }
+    for (const char *c = colon + 1; c < end; c++) {
+        if (*c < '0' || *c > '9')
+            return false;
+        port = port * 10 + (*c - '0');
+    }
+    return port <= 65535;
+}
+
+static bool valid_address(const char *value)
+{
+    return !*value || valid_host_port(value, value + strlen(value));
+}
+
+static bool valid_coord(const char *value)
+{
+    static const char etcd[] = "etcd://";
+
+    if (strcmp(value, "embedded") == 0)
+        return true;
+    if (strncmp(value, etcd, sizeof etcd - 1) != 0)
+        return false;
+    for (const char *at = value + sizeof etcd - 1;;) {
+        const char *end = strchrnul(at, ',');
+
+        if (!valid_host_port(at, end))
+            return false;
+        if (!*end)
+            return true;
+        at = end + 1;
+    }
+}
+
+static bool valid_path(const char *value)
+{
+    return *value && strlen(value) < PATH_MAX;
+}
+
+/* A part of a path in the store, so the same rule as for a topic's name. */
+static bool valid_cluster(const char *value)
+{
+    size_t length = strlen(value);
+
+    return length >= 1 && length <= NAME_MAX_BYTES && strcmp(value, ".") != 0 &&
+           strcmp(value, "..") != 0 &&
+           strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789._-") == length;
+}
+
+/* It is shown as a JSON string and compared for equality only. */
+static bool valid_rack(const char *value)
+{
+    size_t length = strlen(value);
+
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7F)
+            return false;
+    return length <= NAME_MAX_BYTES && json_utf8_valid(value, length);
+}
+
+#define AT(field)               .at = offsetof(struct mount_config, field)
+#define RANGE(low, high, first) .minimum = (low), .maximum = (high), .initial = (first)
+
+static const struct setting table_mount[] = {
+    {.name = "data",
+     .type = SETTING_STRING,
+     AT(data),
+     .initial_text = "/var/lib/topicfs",
+     .valid = valid_path,
+     .allowed = "a path",
+     .help = "Directory for this node's logs; it must be on a local filesystem"},
+    {.name = "coord",
+     .type = SETTING_STRING,
+     AT(coord),
+     .initial_text = "embedded",
+     .valid = valid_coord,
+     .allowed = "embedded, or etcd://host:port[,host:port...]",
+     .help = "Coordination store: `embedded` keeps it in the data directory, for one "
+             "node; several nodes share an etcd"},
+    {.name = "cluster",
+     .type = SETTING_STRING,
+     AT(cluster),
+     .initial_text = "default",
+     .valid = valid_cluster,
+     .allowed = "1 to 249 of the characters a-z A-Z 0-9 . _ - and not . or ..",
+     .help = "Name of the cluster; clusters of different names can share one store"},
+    {.name = "node",
+     .type = SETTING_INTEGER,
+     AT(node),
+     RANGE(0, INT32_MAX, 1),
+     .help = "Number of this node, unique in its cluster and for ever the same for one "
+             "data directory"},
+    {.name = "listen",
+     .type = SETTING_STRING,
+     AT(listen),
+     .initial_text = "",
+     .valid = valid_address,
+     .allowed = "host:port (an IPv6 address in brackets), or nothing",
+     .help =
+         "Address of this node's HTTP server, such as `127.0.0.1:9640`; nothing: no "
+         "server"},
+    {.name = "advertise",
+     .type = SETTING_STRING,
+     AT(advertise),
+     .initial_text = "",
+     .valid = valid_address,
+     .allowed = "host:port (an IPv6 address in brackets), or nothing",
+     .default_note = "the value of `listen`",
+     .help = "Address under which the other nodes reach this one"},
+    {.name = "rack",
+     .type = SETTING_STRING,
+     AT(rack),
+     .initial_text = "",
+     .valid = valid_rack,
+     .allowed = "at most 249 bytes of UTF-8 without control characters",
+     .help = "Where this node stands; shown in its registration under cluster/brokers"},
+    {.name = "session_timeout_ms",
+     .type = SETTING_TIME,
+     AT(session_timeout_ms),
+     RANGE(500, HOUR_MS, 6 * SECOND_MS),
+     .help = "How long a node may be silent before the others take it for dead"},
+    {.name = "allow_other",
+     .type = SETTING_CHOICE,
+     AT(allow_other),
+     RANGE(0, 1, 0),
+     .names = names_bool,
+     .default_note = "true when root mounts, else false",
+     .help = "Other users may use the mount, as far as modes and owners let them"},
+};
+
+#undef AT
+#define AT(field) .at = offsetof(struct topic_config, field)
+
+static const struct setting table_topic[] = {
+    {.name = "partitions",
+     .type = SETTING_INTEGER,
+     .read_only = true,
+     AT(partitions),
+     RANGE(1, PARTITIONS_MAX, 1),
+     .help =
+         "Number of partitions; later raised by mkdir of the next one, never lowered"},
+    {.name = "replication_factor",
+     .type = SETTING_INTEGER,
+     .read_only = true,
+     AT(replication_factor),
+     RANGE(0, REPLICAS_MAX, 0),
+     .default_note = "3, or the number of nodes where there are fewer",
+     .help = "Number of nodes that keep a copy of each partition; 0 means the default"},
+    {.name = "acks",
+     .type = SETTING_CHOICE,
+     AT(acks),
+     RANGE(ACKS_ALL, ACKS_LEADER, ACKS_ALL),
+     .names = names_acks,
+     .help = "When write(2) returns: `all` once the message is committed, `1` once the "
+             "leader has it, `0` once this node has taken it"},
+    {.name = "min_insync_replicas",
+     .type = SETTING_INTEGER,
+     AT(min_insync_replicas),
+     RANGE(0, REPLICAS_MAX, 0),
+     .default_note = "2 where replication_factor is 3 or more, else 1",
+     .help =
+         "In-sync replicas that a message needs to be committed; 0 means the default"},
+    {.name = "on_below_min",
+     .type = SETTING_CHOICE,
+     AT(on_below_min),
+     RANGE(BELOW_MIN_WAIT, BELOW_MIN_FAIL, BELOW_MIN_WAIT),
+     .names = names_below_min,
+     .help = "A write while fewer replicas than that are in sync: `wait` up to "
+             "delivery_timeout_ms, or `fail` at once"},
+    {.name = "flush",
+     .type = SETTING_CHOICE,
+     AT(flush),
+     RANGE(FLUSH_ACK, FLUSH_OS, FLUSH_ACK),
+     .names = names_flush,
+     .help = "When messages go to the disk: `ack` before a replica counts them as its "
+             "own, `interval` every flush_ms, `os` when the kernel sees fit"},
+    {.name = "flush_ms",
+     .type = SETTING_TIME,
+     AT(flush_ms),
+     RANGE(1, DAY_MS, SECOND_MS),
+     .help = "Time between flushes where flush is `interval`"},
+    {.name = "max_message_bytes",
+     .type = SETTING_SIZE,
+     AT(max_message_bytes),
+     RANGE(1, 64 * MIB, MIB),
+     .help =
+         "Longest message, without its newline; a longer one is refused with EMSGSIZE"},
+    {.name = "segment_bytes",
+     .type = SETTING_SIZE,
+     AT(segment_bytes),
+     RANGE(KIB, 2 * GIB - 1, 256 * MIB),
+     .help =
+         "A new segment begins at this size; a batch that is larger gets one alone"},
+    {.name = "segment_ms",
+     .type = SETTING_TIME,
+     AT(segment_ms),
+     RANGE(1, AGE_MAX_MS, 7 * DAY_MS),
+     .help = "A new segment begins at this age"},
+    {.name = "retention_ms",
+     .type = SETTING_TIME,
+     AT(retention_ms),
+     RANGE(-1, AGE_MAX_MS, 7 * DAY_MS),
+     .help = "Closed segments that are older are deleted; -1: never"},
+    {.name = "retention_bytes",
+     .type = SETTING_SIZE,
+     AT(retention_bytes),
+     RANGE(-1, EXACT_MAX, -1),
+     .help = "The oldest closed segments are deleted while a partition is larger; -1: "
+             "never"},
+    {.name = "cleanup_policy",
+     .type = SETTING_CLEANUP,
+     AT(cleanup_policy),
+     RANGE(CLEANUP_DELETE, CLEANUP_DELETE | CLEANUP_COMPACT, CLEANUP_DELETE),
+     .names = names_cleanup,
+     .help =
+         "What happens to old messages: `delete` by retention, `compact` to the last "
+         "of each key, or both"},
+    {.name = "key_delimiter",
+     .type = SETTING_DELIMITER,
+     AT(key_delimiter),
+     RANGE(1, 127, '\t'),
+     .names = names_delimiter,
+     .help = "The byte that ends a message's key; without one, messages have no key"},
+    {.name = "unclean_leader_election",
+     .type = SETTING_TIME,
+     AT(unclean_leader_election),
+     RANGE(0, 30 * DAY_MS, UNCLEAN_NEVER),
+     .names = names_unclean,
+     .help = "With no in-sync replica alive: `false` waits for one, `true` lets any "
+             "replica lead, which can lose messages; a time waits that long first"},
+    {.name = "delivery_timeout_ms",
+     .type = SETTING_TIME,
+     AT(delivery_timeout_ms),
+     RANGE(1, DAY_MS, 30 * SECOND_MS),
+     .help = "How long a write tries before it fails"},
+    {.name = "replica_lag_time_max_ms",
+     .type = SETTING_TIME,
+     AT(replica_lag_time_max_ms),
+     RANGE(1, DAY_MS, 10 * SECOND_MS),
+     .help =
+         "A replica that hasn't been at the leader's end for this long is out of sync"},
+    {.name = "replica_lag_max_messages",
+     .type = SETTING_INTEGER,
+     AT(replica_lag_max_messages),
+     RANGE(0, EXACT_MAX, 0),
+     .help = "A replica that is this many messages behind is out of sync; 0: no limit"},
+};
+
+const struct setting *settings_table(enum setting_scope scope, size_t *count)
+{
+    if (scope == SETTING_MOUNT) {
+        *count = sizeof table_mount / sizeof table_mount[0];
+        return table_mount;
+    }
+    *count = sizeof table_topic / sizeof table_topic[0];
+    return table_topic;
+}
+
+const struct setting *settings_find(enum setting_scope scope, const char *name)
+{
+    size_t count;
+    const struct setting *table = settings_table(scope, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+const char *setting_name_of(const struct setting *setting, int64_t value)
+{
+    if (setting->names)
+        for (const struct setting_name *name = setting->names; name->name; name++)
+            if (name->value == value && !name->alias)
+                return name->name;
+    return NULL;
+}
+
+static int setting_add_in_units(struct buf *out, int64_t value,
+                                const struct setting_name *units)
+{
+    for (; units->name; units++)
+        if (value > 0 && value % units->value == 0)
+            return buf_printf(out, "%lld%s", (long long)(value / units->value),
+                              units->name);
+    return buf_printf(out, "%lld", (long long)value);
+}
+
+int setting_add_number(struct buf *out, const struct setting *setting, int64_t value)
+{
+    static const struct setting_name sizes[] = {
+        {"g", GIB, false}, {"m", MIB, false}, {"k", KIB, false}, {NULL, 0, false}};
+    static const struct setting_name times[] = {
+        {"d", DAY_MS, false},    {"h", HOUR_MS, false}, {"m", 60 * SECOND_MS, false},
+        {"s", SECOND_MS, false}, {"ms", 1, false},      {NULL, 0, false}};
+
+    if (setting->type == SETTING_SIZE)
+        return setting_add_in_units(out, value, sizes);
+    if (setting->type == SETTING_TIME)
+        return setting_add_in_units(out, value, times);
+    return buf_printf(out, "%lld", (long long)value);
+}
+
+int setting_add_value(struct buf *out, const struct setting *setting, int64_t value)
+{
+    const char *name = setting_name_of(setting, value);
+
+    if (name)
+        return buf_adds(out, name);
+    if (setting->type == SETTING_DELIMITER)
+        return buf_printf(out, "%c", (char)value);
+    if (setting->type != SETTING_CLEANUP)
+        return setting_add_number(out, setting, value);
+    for (const struct setting_name *bit = setting->names; bit->name; bit++)
+        if (value & bit->value)
+            buf_printf(out, "%s%s", bit == setting->names ? "" : ",", bit->name);
+    return buf_error(out);
+}
+
+int setting_add_names(struct buf *out, const struct setting *setting, const char *quote)
+{
+    bool only = setting->type == SETTING_CHOICE || setting->type == SETTING_CLEANUP;
+    size_t count = 0;
+    size_t at = 0;
+
+    if (!setting->names)
+        return 0;
+    for (const struct setting_name *name = setting->names; name->name; name++)
+        count += !name->alias;
+    for (const struct setting_name *name = setting->names; name->name; name++) {
+        if (name->alias)
+            continue;
+        if (at > 0)
+            buf_adds(out, only && at + 1 == count ? " or " : ", ");
+        buf_printf(out, "%s%s%s", quote, name->name, quote);
+        at++;
+    }
+    return only ? buf_error(out) : buf_adds(out, ", ");
+}
