@@ -1,13 +1,14 @@
 /*
  * The broker: all partitions of this node, over one data directory. It follows the
- * cluster's snapshots (opens, reconfigures and removes partitions), owns the threads that
- * flush, retain and compact, writes the checkpoint, and stops in order.
+ * cluster's snapshots (opens, reconfigures and removes partitions), owns the threads
+ * that flush, retain and compact, writes the checkpoint, and stops in order.
  *
  *     datadir_open(...)                      -> identity, crash kind, lock
  *     cluster_open(...)
  *     broker_start(&params, &broker);        // subscribes to the cluster
  *     ... mount, serve ...
- *     broker_stop(broker);                   // after the mount is gone and cluster_close()
+ *     broker_stop(broker);                   // after the mount is gone and
+ * cluster_close()
  */
 #ifndef TOPICFS_BROKER_H
 #define TOPICFS_BROKER_H
@@ -19,9 +20,9 @@ struct broker;
 struct datadir;
 
 /*
- * The data directory: locked by one process, with its format version, the instance id of
- * this node and how the last process ended. Created if absent (`why` has the reason of a
- * refusal in words): E_IN_USE, E_NEWER_FORMAT, E_CORRUPT, a negative errno.
+ * The data directory: locked by one process, with its format version, the instance id
+ * of this node and how the last process ended. Created if absent (`why` has the reason
+ * of a refusal in words): E_IN_USE, E_NEWER_FORMAT, E_CORRUPT, a negative errno.
  */
 int datadir_open(const char *path, struct datadir **out, char *why, size_t why_size);
 const char *datadir_path(const struct datadir *datadir);
@@ -30,15 +31,18 @@ const char *datadir_instance(const struct datadir *datadir); /* 32 hex digits */
 void datadir_close(struct datadir *datadir); /* unlocks; writes no marker */
 
 struct broker_params {
-    struct datadir *datadir;   /* borrowed, as all of these */
+    struct datadir *datadir; /* borrowed, as all of these */
     struct cluster *cluster;
     struct problems *problems;
     const struct clock *clock;
     unsigned max_open_files; /* of segments; 0 = 200 */
 };
 
-/* Opens every partition of this node (recovering where needed). Errors of single
- * partitions go to problems; only what stops the whole node fails. */
+/*
+ * Opens every partition of this node (recovering where needed). Errors of single
+ * partitions go to problems; only what stops the whole node fails. Also on failure *out
+ * may be set: close the cluster, then broker_stop() it.
+ */
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size);
 
@@ -51,8 +55,8 @@ void broker_stop(struct broker *broker);
 void broker_interrupt_waiters(struct broker *broker);
 
 /* A new reference, or NULL if this node has no such partition. */
-struct partition *broker_partition(struct broker *broker, const struct topic_id *topic_id,
-                                   int32_t partition);
+struct partition *broker_partition(struct broker *broker,
+                                   const struct topic_id *topic_id, int32_t partition);
 
 /* Statistics of the data directory's filesystem, for statfs. */
 struct statvfs;

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { CHECKPOINT_MAX_BYTES = 256 << 20, SUM_LINE = 4 + 16 + 1 };
+enum { SUM_LINE = 4 + 16 + 1 };
 
-#define CHECKPOINT_MAGIC "topicfs-checkpoint "
+#define CHECKPOINT_MAGIC  "topicfs-checkpoint "
 #define CHECKPOINT_HEADER CHECKPOINT_MAGIC "1\n"
 
 void checkpoint_free(struct checkpoint *checkpoint)
@@ -88,12 +88,11 @@ static int decode_line(const char *line, size_t length, struct checkpoint_entry 
     }
     memcpy(text, line, length);
     text[length] = '\0';
-    int fields = sscanf(text, /* NOLINT(cert-err34-c): the checksum was verified */
-                        "%32s %" SCNd32 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-                        " %249s",
-                        id, &entry->partition, &entry->log_start_offset,
-                        &entry->flushed_offset, &entry->high_watermark,
-                        &entry->log_end_offset, entry->topic);
+    int fields =
+        sscanf(text, /* NOLINT(cert-err34-c): the checksum was verified */
+               "%32s %" SCNd32 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %249s",
+               id, &entry->partition, &entry->log_start_offset, &entry->flushed_offset,
+               &entry->high_watermark, &entry->log_end_offset, entry->topic);
     return fields == 7 && topic_id_parse(id, &entry->topic_id) == 0 ? 0 : E_CORRUPT;
 }
 
@@ -147,16 +146,5 @@ int checkpoint_read(struct checkpoint *checkpoint, const struct disk *disk,
     int rc = disk_slurp(disk, path, CHECKPOINT_MAX_BYTES, &bytes, &length);
     rc = rc ? rc : checkpoint_decode(checkpoint, bytes, length);
     free(bytes);
-    return rc;
-}
-
-int checkpoint_write(const struct checkpoint *checkpoint, const struct disk *disk,
-                     const char *path)
-{
-    struct buf bytes;
-    buf_init(&bytes, CHECKPOINT_MAX_BYTES);
-    int rc = checkpoint_encode(checkpoint, &bytes);
-    rc = rc ? rc : disk_replace(disk, path, bytes.data, bytes.length);
-    buf_free(&bytes);
     return rc;
 }

@@ -1,7 +1,8 @@
 /*
- * The checkpoint: for every partition of this node the offsets that recovery starts from,
- * in one small text file that is replaced as a whole, with a checksum. It is a hint that
- * may be old; lost or damaged, recovery checks more and knows less about lost files.
+ * The checkpoint: for every partition of this node the offsets that recovery starts
+ * from, in one small text file that is replaced as a whole, with a checksum. It is a
+ * hint that may be old; lost or damaged, recovery checks more and knows less about lost
+ * files.
  *
  *     topicfs-checkpoint 1
  *     <topic id> <partition> <log start> <flushed> <high watermark> <log end> <name>
@@ -15,6 +16,8 @@
 
 #include "coord/coord.h"
 #include "replica/disk.h"
+
+enum { CHECKPOINT_MAX_BYTES = 256 << 20 };
 
 struct checkpoint_entry {
     struct topic_id topic_id;
@@ -35,7 +38,8 @@ struct checkpoint {
 
 void checkpoint_free(struct checkpoint *checkpoint);
 int checkpoint_add(struct checkpoint *checkpoint, const struct checkpoint_entry *entry);
-/* NULL if there is none; borrowed. Sorts on first use, so entries may come in any order. */
+/* NULL if there is none; borrowed. Sorts on first use, so entries may come in any
+ * order. */
 const struct checkpoint_entry *checkpoint_find(struct checkpoint *checkpoint,
                                                const struct topic_id *topic_id,
                                                int32_t partition);
@@ -47,7 +51,5 @@ int checkpoint_decode(struct checkpoint *checkpoint, const char *bytes, size_t l
 /* read: as decode, or -ENOENT and other negative errnos. */
 int checkpoint_read(struct checkpoint *checkpoint, const struct disk *disk,
                     const char *path);
-int checkpoint_write(const struct checkpoint *checkpoint, const struct disk *disk,
-                     const char *path);
 
 #endif

@@ -1,0 +1,194 @@
+#include "replica/broker_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+/* Flushes wait for the disk, not for the processor: more threads than cores. */
+enum { FLUSHER_THREADS = 32 };
+
+static void key_init(struct partition_key *key, const struct topic_id *id,
+                     int32_t index)
+{
+    memset(key, 0, sizeof *key);
+    key->topic_id = *id;
+    key->index = index;
+}
+
+struct partition *broker_partition(struct broker *broker,
+                                   const struct topic_id *topic_id, int32_t index)
+{
+    struct partition_key key;
+    struct table_entry *entry = NULL;
+    struct partition *partition = NULL;
+    key_init(&key, topic_id, index);
+    pthread_mutex_lock(&broker->table_lock);
+    HASH_FIND(hh, broker->table, &key, sizeof key, entry);
+    if (entry) {
+        partition = partition_ref(entry->partition);
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return partition;
+}
+
+struct partition **broker_partitions(struct broker *broker, size_t *count)
+{
+    struct table_entry *entry;
+    *count = 0;
+    pthread_mutex_lock(&broker->table_lock);
+    size_t total = HASH_COUNT(broker->table);
+    struct partition **list = total ? calloc(total, sizeof *list) : NULL;
+    for (entry = list ? broker->table : NULL; entry; entry = entry->hh.next) {
+        list[(*count)++] = partition_ref(entry->partition);
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return list;
+}
+
+void broker_interrupt_waiters(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    broker->interrupted = true;
+    pthread_mutex_unlock(&broker->table_lock);
+    size_t count = 0;
+    struct partition **list = broker_partitions(broker, &count);
+    for (size_t i = 0; i < count; i++) {
+        partition_interrupt(list[i]);
+        partition_unref(list[i]);
+    }
+    free(list);
+}
+
+int broker_statvfs(struct broker *broker, struct statvfs *out)
+{
+    return statvfs(datadir_path(broker->params.datadir), out) ? -errno : 0;
+}
+
+/* ---- start and stop -----------------------------------------------------------------
+ */
+
+static void load_checkpoint(struct broker *broker)
+{
+    char *path = datadir_file(broker->params.datadir, "checkpoint");
+    int rc = path ? checkpoint_read(&broker->recovered, &disk_real, path) : -ENOMEM;
+    if (rc && rc != -ENOENT) {
+        diag(DIAG_WARNING, "%s: %s; every log is checked from further back",
+             path ? path : "checkpoint", err_text(rc));
+        problems_set(broker->params.problems, "checkpoint", "checkpoint",
+                     "the file was damaged and was written anew",
+                     "nothing: logs were checked in full; lost files of a log could "
+                     "not be noticed this time");
+    }
+    free(path);
+}
+
+static void broker_free(struct broker *broker)
+{
+    if (!broker) {
+        return;
+    }
+    struct table_entry *entry;
+    struct table_entry *next;
+    HASH_ITER(hh, broker->table, entry, next)
+    {
+        HASH_DEL(broker->table, entry);
+        partition_unref(entry->partition);
+        free(entry);
+    }
+    broker_bury(broker);
+    flusher_stop(broker->flusher);
+    file_cache_free(broker->files);
+    cluster_snapshot_put(broker->snapshot);
+    checkpoint_free(&broker->recovered);
+    pthread_cond_destroy(&broker->maintenance_wake);
+    pthread_mutex_destroy(&broker->maintenance_lock);
+    pthread_mutex_destroy(&broker->table_lock);
+    pthread_mutex_destroy(&broker->change_lock);
+    free(broker);
+}
+
+static struct broker *broker_new(const struct broker_params *params)
+{
+    struct broker *broker = calloc(1, sizeof *broker);
+    if (!broker) {
+        return NULL;
+    }
+    pthread_condattr_t attributes;
+    broker->params = *params;
+    broker->tick_ms = 1000;
+    pthread_mutex_init(&broker->change_lock, NULL);
+    pthread_mutex_init(&broker->table_lock, NULL);
+    pthread_mutex_init(&broker->maintenance_lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&broker->maintenance_wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    broker->files = file_cache_new(&disk_real, params->max_open_files);
+    broker->flusher = flusher_start(FLUSHER_THREADS);
+    if (!broker->files || !broker->flusher) {
+        broker_free(broker);
+        return NULL;
+    }
+    return broker;
+}
+
+int broker_start(const struct broker_params *params, struct broker **out, char *why,
+                 size_t why_size)
+{
+    struct broker *broker = broker_new(params);
+    if (!broker) {
+        (void)snprintf(why, why_size, "%s", err_text(-ENOMEM));
+        return -ENOMEM;
+    }
+    load_checkpoint(broker);
+    int rc = broker_sort_out_strays(broker);
+    rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
+    rc = rc ? rc : broker_checkpoint(broker);
+    rc = rc ? rc : broker_maintenance_start(broker);
+    if (rc) {
+        (void)snprintf(why, why_size, "opening the logs in %s: %s",
+                       datadir_path(params->datadir), err_text(rc));
+        /* The cluster may call broker_apply() until it is closed: the caller ends it
+         * first and then this broker. */
+    }
+    *out = broker;
+    return rc;
+}
+
+/* Everything on disk, the checkpoint written: then, and only then, the stop was clean.
+ */
+static void settle(struct broker *broker)
+{
+    size_t count = 0;
+    struct partition **list = broker_partitions(broker, &count);
+    bool all_flushed = true;
+    for (size_t i = 0; i < count; i++) {
+        if (partition_flush_now(list[i])) {
+            all_flushed = false;
+        }
+        partition_producers_save(list[i], true);
+        partition_unref(list[i]);
+    }
+    free(list);
+    int rc = broker_checkpoint(broker);
+    if (!rc && all_flushed) {
+        rc = datadir_mark(broker->params.datadir, true);
+    }
+    if (rc) {
+        diag(DIAG_ERROR, "the stop leaves no clean marker: %s", err_text(rc));
+    }
+}
+
+void broker_stop(struct broker *broker)
+{
+    if (!broker) {
+        return;
+    }
+    broker_maintenance_stop(broker);
+    broker_interrupt_waiters(broker);
+    flusher_stop(broker->flusher);
+    broker->flusher = NULL;
+    settle(broker);
+    broker_free(broker);
+}

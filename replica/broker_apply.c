@@ -1,0 +1,500 @@
+/*
+ * Brings the partitions of this node in line with the cluster: opens new ones, passes
+ * changes on, sets deleted ones on their way out; and deals with directories that the
+ * store does not know.
+ */
+#include "replica/broker_internal.h"
+#include "replica/index.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- directories --------------------------------------------------------------------
+ */
+
+static char *partition_dir(const struct broker *broker, const char *topic,
+                           int32_t index)
+{
+    char name[TOPIC_NAME_MAX + 16];
+    (void)snprintf(name, sizeof name, "%s-%" PRId32, topic, index);
+    return datadir_file(broker->params.datadir, name);
+}
+
+struct peek {
+    const char *dir;
+    struct topic_id *id;
+    int result;
+};
+
+static int peek_index(void *arg, const char *name)
+{
+    struct peek *peek = arg;
+    size_t length = strlen(name);
+    char *path = NULL;
+    if (length < 6 || strcmp(name + length - 6, ".index") != 0 ||
+        asprintf(&path, "%s/%s", peek->dir, name) < 0) {
+        return 0;
+    }
+    uint8_t bytes[INDEX_HEADER_BYTES];
+    struct index_header header;
+    int file = disk_real.ops->open(&disk_real, path, DISK_READ);
+    free(path);
+    if (file < 0) {
+        return 0;
+    }
+    if (disk_read_all(&disk_real, file, bytes, sizeof bytes, 0) == 0 &&
+        index_header_decode(bytes, &header) == 0) {
+        *peek->id = header.topic_id;
+        peek->result = 0;
+    }
+    (void)disk_real.ops->close(&disk_real, file);
+    return peek->result == 0;
+}
+
+/* Whose log a directory is, by the first index that says so; -ENOENT if none does. */
+static int dir_topic_id(const char *dir, struct topic_id *id)
+{
+    struct peek peek = {.dir = dir, .id = id, .result = -ENOENT};
+    int rc = disk_real.ops->list(&disk_real, dir, peek_index, &peek);
+    return rc < 0 ? rc : peek.result;
+}
+
+/* Moves a log out of the way, to <data>/<to>/<name>, under a name that is free. */
+static int move_dir(const struct broker *broker, const char *dir, const char *to,
+                    const char *name, char **moved)
+{
+    char *parent = datadir_file(broker->params.datadir, to);
+    int rc = parent ? disk_real.ops->mkdir(&disk_real, parent) : -ENOMEM;
+    rc = rc == -EEXIST ? 0 : rc;
+    for (unsigned i = 0; !rc; i++) {
+        char *target = NULL;
+        struct disk_stat stat;
+        if (asprintf(&target, i ? "%s/%s.%u" : "%s/%s", parent, name, i) < 0) {
+            rc = -ENOMEM;
+            break;
+        }
+        if (disk_real.ops->stat_path(&disk_real, target, &stat) == -ENOENT) {
+            rc = disk_real.ops->rename(&disk_real, dir, target);
+            *moved = rc ? NULL : target;
+            if (rc) {
+                free(target);
+            }
+            break;
+        }
+        free(target);
+    }
+    rc =
+        rc ? rc
+           : disk_real.ops->flush_dir(&disk_real, datadir_path(broker->params.datadir));
+    free(parent);
+    return rc;
+}
+
+static void set_aside(struct broker *broker, const char *dir, const char *why)
+{
+    const char *name = strrchr(dir, '/') + 1;
+    char *moved = NULL;
+    char what[512];
+    int rc = move_dir(broker, dir, "stray", name, &moved);
+    if (rc) {
+        (void)snprintf(what, sizeof what, "%s, and could not be moved to stray/: %s",
+                       why, err_text(rc));
+    } else {
+        (void)snprintf(what, sizeof what, "%s; it was moved to %s", why, moved);
+    }
+    problems_set(broker->params.problems, "stray", name, what,
+                 "look at it; topicfs never deletes it");
+    free(moved);
+}
+
+/* ---- opening ------------------------------------------------------------------------
+ */
+
+static void on_last_unref(void *arg, struct partition *partition)
+{
+    struct broker *broker = arg;
+    struct dead_partition *dead = calloc(1, sizeof *dead);
+    if (!dead) {
+        return; /* its memory and files stay until the next start */
+    }
+    dead->partition = partition;
+    pthread_mutex_lock(&broker->table_lock);
+    dead->next = broker->dead;
+    broker->dead = dead;
+    pthread_mutex_unlock(&broker->table_lock);
+}
+
+static void note_lost(struct broker *broker, const char *dir,
+                      const struct checkpoint_entry *entry)
+{
+    struct disk_stat stat;
+    if (!entry || entry->log_end_offset <= entry->log_start_offset ||
+        disk_real.ops->stat_path(&disk_real, dir, &stat) != -ENOENT) {
+        return;
+    }
+    char what[256];
+    (void)snprintf(what, sizeof what,
+                   "the directory is gone, with offsets %" PRId64 " to %" PRId64
+                   "; new messages go on behind them",
+                   entry->log_start_offset, entry->log_end_offset - 1);
+    problems_set(broker->params.problems, "lost", strrchr(dir, '/') + 1, what,
+                 "put the directory back from a copy while unmounted, if there is one");
+}
+
+static int open_partition(struct broker *broker, const struct topic *topic,
+                          int32_t index, const char *dir, struct partition **out)
+{
+    const struct checkpoint_entry *entry =
+        checkpoint_find(&broker->recovered, &topic->id, index);
+    note_lost(broker, dir, entry);
+    const struct partition_params params = {
+        .dir = dir,
+        .may_create = true,
+        .topic = topic,
+        .index = index,
+        .self = broker->self,
+        .producer_id = broker->incarnation,
+        .clock = broker->params.clock,
+        .problems = broker->params.problems,
+        .disk = &disk_real,
+        .files = broker->files,
+        .flusher = broker->flusher,
+        .recovery = broker->params.datadir->recovery,
+        .log_start_offset = entry ? entry->log_start_offset : -1,
+        .flushed_offset = entry ? entry->flushed_offset : -1,
+        .high_watermark = entry ? entry->high_watermark : -1,
+        .log_end_offset = entry ? entry->log_end_offset : -1,
+        .on_last_unref = on_last_unref,
+        .on_last_unref_arg = broker,
+    };
+    return partition_open(&params, out);
+}
+
+static int add_to_table(struct broker *broker, struct partition *partition)
+{
+    struct table_entry *entry = calloc(1, sizeof *entry);
+    if (!entry) {
+        return -ENOMEM;
+    }
+    entry->key.topic_id = partition->topic_id;
+    entry->key.index = partition->index;
+    entry->partition = partition;
+    pthread_mutex_lock(&broker->table_lock);
+    HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
+    bool interrupted = broker->interrupted;
+    pthread_mutex_unlock(&broker->table_lock);
+    if (interrupted) {
+        partition_interrupt(partition);
+    }
+    return 0;
+}
+
+static void open_one(struct broker *broker, const struct topic *topic, int32_t index)
+{
+    struct topic_id found;
+    struct partition *partition = NULL;
+    char *dir = partition_dir(broker, topic->name, index);
+    if (dir && dir_topic_id(dir, &found) == 0 && !topic_id_equal(&found, &topic->id)) {
+        set_aside(broker, dir, "the directory belongs to another topic of this name");
+    }
+    int rc = dir ? open_partition(broker, topic, index, dir, &partition) : -ENOMEM;
+    rc = rc ? rc : add_to_table(broker, partition);
+    if (rc) {
+        char subject[TOPIC_NAME_MAX + 16];
+        (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
+        problems_set(broker->params.problems, "offline", subject, err_text(rc),
+                     "mend what it says, then unmount and mount again");
+        partition_unref(partition);
+    }
+    free(dir);
+}
+
+static bool is_replica(const struct partition_info *info, int32_t self)
+{
+    for (uint32_t i = 0; i < info->replica_count; i++) {
+        if (info->replicas[i] == self) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void apply_topic(struct broker *broker, const struct topic *topic)
+{
+    for (int32_t index = 0; index < topic->partition_count; index++) {
+        struct partition *partition = broker_partition(broker, &topic->id, index);
+        if (partition) {
+            partition_update(partition, topic);
+            partition_unref(partition);
+        } else if (is_replica(&topic->partitions[index], broker->self)) {
+            open_one(broker, topic, index);
+        }
+    }
+}
+
+/* ---- deletion -----------------------------------------------------------------------
+ */
+
+static struct partition *take_from_table(struct broker *broker,
+                                         const struct topic_id *topic_id, int32_t index)
+{
+    struct partition_key key;
+    struct table_entry *entry = NULL;
+    struct partition *partition = NULL;
+    memset(&key, 0, sizeof key);
+    key.topic_id = *topic_id;
+    key.index = index;
+    pthread_mutex_lock(&broker->table_lock);
+    HASH_FIND(hh, broker->table, &key, sizeof key, entry);
+    if (entry) {
+        HASH_DEL(broker->table, entry);
+        partition = entry->partition;
+        free(entry);
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return partition;
+}
+
+/* The directory gets out of the name's way at once; its files go when nobody reads. */
+static void delete_partition(struct broker *broker, struct partition *partition)
+{
+    char id[TOPIC_ID_TEXT];
+    char name[TOPIC_ID_TEXT + 16];
+    char *moved = NULL;
+    topic_id_format(&partition->topic_id, id);
+    (void)snprintf(name, sizeof name, "%s-%" PRId32, id, partition->index);
+    partition_mark_deleted(partition);
+    pthread_mutex_lock(&partition->append_lock);
+    int rc = move_dir(broker, partition->dir, "deleted", name, &moved);
+    if (moved) {
+        free(partition->dir);
+        partition->dir = moved;
+    }
+    pthread_mutex_unlock(&partition->append_lock);
+    if (rc) {
+        diag(DIAG_WARNING, "%s: the deleted log was not moved away: %s",
+             partition->name, err_text(rc));
+    }
+    problems_clear(broker->params.problems, "offline", partition->name);
+    problems_clear(broker->params.problems, "lost", partition->name);
+    partition_unref(partition);
+}
+
+static void delete_topic(struct broker *broker, const struct topic *topic)
+{
+    for (int32_t index = 0; index < topic->partition_count; index++) {
+        struct partition *partition = take_from_table(broker, &topic->id, index);
+        if (partition) {
+            delete_partition(broker, partition);
+        }
+    }
+}
+
+/* ---- changes ------------------------------------------------------------------------
+ */
+
+/* How often the maintenance thread has to look: each second, or for interval flushes.
+ */
+static int64_t tick_for(const struct cluster_snapshot *snapshot)
+{
+    int64_t tick_ms = 1000;
+    for (uint32_t i = 0; i < snapshot->topic_count; i++) {
+        const struct topic_config *config = &snapshot->topics[i]->config;
+        if (config->flush == FLUSH_INTERVAL && config->flush_ms / 2 < tick_ms) {
+            tick_ms = config->flush_ms / 2;
+        }
+    }
+    return tick_ms < 10 ? 10 : tick_ms;
+}
+
+static void set_tick(struct broker *broker, int64_t tick_ms)
+{
+    pthread_mutex_lock(&broker->maintenance_lock);
+    if (tick_ms < broker->tick_ms) {
+        pthread_cond_signal(&broker->maintenance_wake);
+    }
+    broker->tick_ms = tick_ms;
+    pthread_mutex_unlock(&broker->maintenance_lock);
+}
+
+static void delete_missing(struct broker *broker,
+                           const struct cluster_snapshot *snapshot)
+{
+    const struct cluster_snapshot *before = broker->snapshot;
+    for (uint32_t i = 0; before && i < before->topic_count; i++) {
+        const struct topic *topic = before->topics[i];
+        const struct topic *now = cluster_snapshot_topic(snapshot, topic->name);
+        if (!now || !topic_id_equal(&now->id, &topic->id)) {
+            delete_topic(broker, topic);
+        }
+    }
+}
+
+void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
+{
+    struct broker *broker = arg;
+    pthread_mutex_lock(&broker->change_lock);
+    broker->self = snapshot->self;
+    broker->incarnation = snapshot->self_epoch;
+    delete_missing(broker, snapshot);
+    for (uint32_t i = 0; i < snapshot->topic_count; i++) {
+        const struct topic *topic = snapshot->topics[i];
+        const struct topic *before =
+            broker->snapshot ? cluster_snapshot_topic(broker->snapshot, topic->name)
+                             : NULL;
+        if (topic != before) { /* snapshots share the topics that did not change */
+            apply_topic(broker, topic);
+        }
+    }
+    cluster_snapshot_put(broker->snapshot);
+    broker->snapshot = cluster_snapshot_ref(snapshot);
+    set_tick(broker, tick_for(snapshot));
+    pthread_mutex_unlock(&broker->change_lock);
+}
+
+/* ---- directories without a topic ----------------------------------------------------
+ */
+
+struct sort_out {
+    struct broker *broker;
+    const struct cluster_snapshot *snapshot;
+    char **names;
+    size_t count;
+    int error;
+};
+
+/* "orders-0" -> "orders", 0. */
+static bool split_name(const char *name, char topic[TOPIC_NAME_MAX + 1], int32_t *index)
+{
+    const char *dash = strrchr(name, '-');
+    size_t length = dash ? (size_t)(dash - name) : 0;
+    if (length == 0 || length > TOPIC_NAME_MAX || dash[1] == '\0' ||
+        strspn(dash + 1, "0123456789") != strlen(dash + 1) || strlen(dash + 1) > 9) {
+        return false;
+    }
+    memcpy(topic, name, length);
+    topic[length] = '\0';
+    *index = (int32_t)strtol(dash + 1, NULL, 10);
+    return topic_name_check(topic) == 0;
+}
+
+static int collect_stray(void *arg, const char *name)
+{
+    struct sort_out *sort = arg;
+    char topic[TOPIC_NAME_MAX + 1];
+    int32_t index = 0;
+    if (!split_name(name, topic, &index)) {
+        return 0;
+    }
+    const struct topic *known = cluster_snapshot_topic(sort->snapshot, topic);
+    if (known && index < known->partition_count) {
+        return 0;
+    }
+    char **names = realloc(sort->names, (sort->count + 1) * sizeof *names);
+    char *copy = strdup(name);
+    if (names) {
+        sort->names = names;
+    }
+    if (!names || !copy) {
+        free(copy);
+        sort->error = -ENOMEM;
+        return 1;
+    }
+    sort->names[sort->count++] = copy;
+    return 0;
+}
+
+/* A topic is adopted once, with the partition that has the highest number. */
+static bool is_highest(const struct sort_out *sort, const char *topic, int32_t index)
+{
+    for (size_t i = 0; i < sort->count; i++) {
+        char other[TOPIC_NAME_MAX + 1];
+        int32_t other_index = 0;
+        if (split_name(sort->names[i], other, &other_index) && !strcmp(other, topic) &&
+            other_index > index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The store is new but logs are there: it was lost. Their topics come back with default
+ * settings, because the logs say whose they are. */
+static void adopt(const struct sort_out *sort, const char *name)
+{
+    struct broker *broker = sort->broker;
+    char topic[TOPIC_NAME_MAX + 1];
+    int32_t index = 0;
+    struct topic_id id;
+    char why[256] = "";
+    char *dir = datadir_file(broker->params.datadir, name);
+    if (!dir || !split_name(name, topic, &index) || !is_highest(sort, topic, index)) {
+        free(dir);
+        return;
+    }
+    int rc = dir_topic_id(dir, &id);
+    if (rc) {
+        set_aside(broker, dir, "no index in it says which topic it belongs to");
+    } else {
+        rc = cluster_adopt_topic(broker->params.cluster, topic, &id, index + 1, why,
+                                 sizeof why);
+        if (rc) {
+            set_aside(broker, dir, why[0] ? why : err_text(rc));
+        } else {
+            problems_set(broker->params.problems, "adopted", topic,
+                         "the coordination store was lost; the topic was brought back "
+                         "from its log with default settings, owner and mode",
+                         "check config.json, chown and chmod");
+        }
+    }
+    free(dir);
+}
+
+static int remove_deleted(void *arg, const char *name)
+{
+    const struct broker *broker = arg;
+    char *path = NULL;
+    if (asprintf(&path, "%s/deleted/%s", datadir_path(broker->params.datadir), name) >
+        0) {
+        int rc = log_remove(&disk_real, path);
+        if (rc) {
+            diag(DIAG_WARNING, "%s: not removed: %s", path, err_text(rc));
+        }
+        free(path);
+    }
+    return 0;
+}
+
+int broker_sort_out_strays(struct broker *broker)
+{
+    char *deleted = datadir_file(broker->params.datadir, "deleted");
+    if (deleted) {
+        (void)disk_real.ops->list(&disk_real, deleted, remove_deleted, broker);
+        free(deleted);
+    }
+    bool lost_store = cluster_store_was_created(broker->params.cluster);
+    struct sort_out sort = {
+        .broker = broker,
+        .snapshot = cluster_snapshot_get(broker->params.cluster),
+    };
+    int rc = disk_real.ops->list(&disk_real, datadir_path(broker->params.datadir),
+                                 collect_stray, &sort);
+    rc = rc < 0 ? rc : sort.error;
+    for (size_t i = 0; i < sort.count; i++) {
+        char *dir = datadir_file(broker->params.datadir, sort.names[i]);
+        if (!rc && lost_store) {
+            adopt(&sort, sort.names[i]);
+        } else if (!rc && dir) {
+            set_aside(broker, dir, "the coordination store knows no such partition");
+        }
+        free(dir);
+        free(sort.names[i]);
+    }
+    free(sort.names);
+    cluster_snapshot_put(sort.snapshot);
+    return rc;
+}

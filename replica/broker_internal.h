@@ -1,0 +1,78 @@
+/*
+ * Inside of the broker, for broker*.c only.
+ *
+ * Locks, in the order in which they may be taken:
+ *   change_lock  one change of the cluster's snapshot at a time; held while logs are
+ *                opened and removed. Guards `snapshot`.
+ *   table_lock   short; guards the table of partitions and the list of dead ones.
+ * No lock of a partition is held when these are taken.
+ */
+#ifndef TOPICFS_BROKER_INTERNAL_H
+#define TOPICFS_BROKER_INTERNAL_H
+
+#include "replica/broker.h"
+#include "replica/checkpoint.h"
+#include "replica/datadir.h"
+#include "replica/file_cache.h"
+#include "replica/partition_internal.h"
+
+#include <pthread.h>
+#include <uthash.h>
+
+struct partition_key {
+    struct topic_id topic_id;
+    int32_t index;
+};
+
+struct table_entry {
+    struct partition_key key;
+    struct partition *partition; /* one reference */
+    UT_hash_handle hh;
+};
+
+/* A deleted partition that nobody uses any more; its files can go. */
+struct dead_partition {
+    struct partition *partition;
+    struct dead_partition *next;
+};
+
+struct broker {
+    struct broker_params params; /* [const] */
+    struct file_cache *files;    /* [const] */
+    struct flusher *flusher;     /* [const] */
+    struct checkpoint recovered; /* [change_lock] what the last process left */
+    int32_t self;                /* [change_lock] broker id */
+    int64_t incarnation;         /* [change_lock] broker epoch; our producer id */
+    uint64_t checkpoint_hash;    /* [maintenance thread, or before it runs and after] */
+
+    pthread_mutex_t change_lock;
+    const struct cluster_snapshot *snapshot; /* [change_lock] the last one applied */
+
+    pthread_mutex_t table_lock;
+    struct table_entry *table;   /* [table_lock] */
+    struct dead_partition *dead; /* [table_lock] */
+    bool interrupted;            /* [table_lock] new partitions are interrupted too */
+
+    pthread_t maintenance; /* [const] */
+    pthread_mutex_t maintenance_lock;
+    pthread_cond_t maintenance_wake;
+    int64_t tick_ms; /* [maintenance_lock] */
+    bool stopping;   /* [maintenance_lock] */
+};
+
+/* References to all partitions, in no order; the caller unrefs each and frees the list.
+ * NULL with *count 0: none, or no memory. */
+struct partition **broker_partitions(struct broker *broker, size_t *count);
+
+/* broker_apply.c: brings the partitions in line with a snapshot. */
+void broker_apply(void *broker, const struct cluster_snapshot *snapshot);
+/* Adopts, or sets aside, partition directories that the store does not know. */
+int broker_sort_out_strays(struct broker *broker);
+
+/* broker_maintenance.c: the thread for what is due by time. */
+int broker_maintenance_start(struct broker *broker);
+void broker_maintenance_stop(struct broker *broker);
+int broker_checkpoint(struct broker *broker);
+void broker_bury(struct broker *broker);
+
+#endif

@@ -1,0 +1,173 @@
+/* What is due by time: interval flushes, retention, snapshots, the checkpoint, removal
+ * of deleted logs. One thread; a slow disk delays only these. */
+#include "replica/broker_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { RETENTION_EVERY_MS = 1000, CHECKPOINT_EVERY_MS = 5000 };
+
+static int add_partition(struct checkpoint *checkpoint, struct partition *partition)
+{
+    struct partition_status status;
+    partition_status_get(partition, &status);
+    struct checkpoint_entry entry = {
+        .topic_id = partition->topic_id,
+        .partition = partition->index,
+        .log_start_offset = status.start.offset,
+        .flushed_offset = status.flushed_offset,
+        .high_watermark = status.high_watermark.offset,
+        .log_end_offset = status.log_end_offset,
+    };
+    const char *dash = strrchr(partition->name, '-');
+    memcpy(entry.topic, partition->name, (size_t)(dash - partition->name));
+    return checkpoint_add(checkpoint, &entry);
+}
+
+/* An idle node leaves its disk alone. */
+static int write_if_changed(struct broker *broker, const struct checkpoint *checkpoint)
+{
+    struct buf bytes;
+    buf_init(&bytes, CHECKPOINT_MAX_BYTES);
+    char *path = datadir_file(broker->params.datadir, "checkpoint");
+    int rc = path ? checkpoint_encode(checkpoint, &bytes) : -ENOMEM;
+    uint64_t hash = rc ? 0 : XXH3_64bits(bytes.data, bytes.length);
+    if (!rc && hash != broker->checkpoint_hash) {
+        rc = disk_replace(&disk_real, path, bytes.data, bytes.length);
+        broker->checkpoint_hash = rc ? 0 : hash;
+    }
+    free(path);
+    buf_free(&bytes);
+    return rc;
+}
+
+int broker_checkpoint(struct broker *broker)
+{
+    struct checkpoint checkpoint = {0};
+    size_t count = 0;
+    int rc = 0;
+    struct partition **list = broker_partitions(broker, &count);
+    for (size_t i = 0; i < count; i++) {
+        rc = rc ? rc : add_partition(&checkpoint, list[i]);
+        partition_unref(list[i]);
+    }
+    free(list);
+    rc = rc ? rc : write_if_changed(broker, &checkpoint);
+    if (rc) {
+        diag(DIAG_WARNING, "checkpoint not written: %s", err_text(rc));
+    }
+    checkpoint_free(&checkpoint);
+    return rc;
+}
+
+void broker_bury(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    struct dead_partition *dead = broker->dead;
+    broker->dead = NULL;
+    pthread_mutex_unlock(&broker->table_lock);
+    while (dead) {
+        struct dead_partition *next = dead->next;
+        struct partition *partition = dead->partition;
+        char *dir = partition->deleted ? strdup(partition->dir) : NULL;
+        partition_free(partition);
+        int rc = dir ? log_remove(&disk_real, dir) : 0;
+        if (rc && rc != -ENOENT) {
+            diag(DIAG_WARNING, "%s: not removed yet: %s", dir, err_text(rc));
+        }
+        free(dir);
+        free(dead);
+        dead = next;
+    }
+}
+
+static void retain(struct partition *partition, int64_t now_ms)
+{
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    int64_t high_watermark = partition->high_watermark.offset;
+    bool wanted = !partition_refusal(partition) &&
+                  (partition->config.cleanup_policy & CLEANUP_DELETE);
+    pthread_mutex_unlock(&partition->lock);
+    int rc = wanted ? log_retain(partition->log, high_watermark, now_ms) : 0;
+    pthread_mutex_unlock(&partition->append_lock);
+    if (rc < 0) {
+        diag(DIAG_WARNING, "%s: retention: %s", partition->name, err_text(rc));
+    }
+}
+
+static void tend(struct broker *broker, bool retention)
+{
+    const struct clock *clock = broker->params.clock;
+    size_t count = 0;
+    struct partition **list = broker_partitions(broker, &count);
+    for (size_t i = 0; i < count; i++) {
+        partition_flush_due(list[i], clock_mono_ms(clock));
+        if (retention) {
+            retain(list[i], clock->wall_ms(clock));
+            partition_producers_save(list[i], false);
+        }
+        partition_unref(list[i]);
+    }
+    free(list);
+}
+
+/* [maintenance_lock] */
+static void sleep_until_due(struct broker *broker)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += broker->tick_ms / 1000;
+    until.tv_nsec += broker->tick_ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&broker->maintenance_wake, &broker->maintenance_lock,
+                                 &until);
+}
+
+static void *maintenance_main(void *arg)
+{
+    struct broker *broker = arg;
+    int64_t retention_ms = 0;
+    int64_t checkpoint_ms = 0;
+    pthread_mutex_lock(&broker->maintenance_lock);
+    while (!broker->stopping) {
+        sleep_until_due(broker);
+        if (broker->stopping) {
+            break;
+        }
+        pthread_mutex_unlock(&broker->maintenance_lock);
+        int64_t now_ms = clock_mono_ms(broker->params.clock);
+        bool retention = now_ms - retention_ms >= RETENTION_EVERY_MS;
+        tend(broker, retention);
+        retention_ms = retention ? now_ms : retention_ms;
+        broker_bury(broker);
+        if (now_ms - checkpoint_ms >= CHECKPOINT_EVERY_MS) {
+            (void)broker_checkpoint(broker);
+            checkpoint_ms = now_ms;
+        }
+        pthread_mutex_lock(&broker->maintenance_lock);
+    }
+    pthread_mutex_unlock(&broker->maintenance_lock);
+    return NULL;
+}
+
+int broker_maintenance_start(struct broker *broker)
+{
+    return -pthread_create(&broker->maintenance, NULL, maintenance_main, broker);
+}
+
+void broker_maintenance_stop(struct broker *broker)
+{
+    if (!broker->maintenance) {
+        return;
+    }
+    pthread_mutex_lock(&broker->maintenance_lock);
+    broker->stopping = true;
+    pthread_cond_signal(&broker->maintenance_wake);
+    pthread_mutex_unlock(&broker->maintenance_lock);
+    pthread_join(broker->maintenance, NULL);
+}
