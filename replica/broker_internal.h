@@ -66,8 +66,18 @@ struct partition **broker_partitions(struct broker *broker, size_t *count);
 
 /* broker_apply.c: brings the partitions in line with a snapshot. */
 void broker_apply(void *broker, const struct cluster_snapshot *snapshot);
+
+/* broker_strays.c */
 /* Adopts, or sets aside, partition directories that the store does not know. */
 int broker_sort_out_strays(struct broker *broker);
+/* Whose log a directory is, by the first index that says so; -ENOENT if none does. */
+int broker_dir_topic_id(const char *dir, struct topic_id *id);
+/* Moves a log to <data>/<to>/<name>, or a free name like it; the caller frees *moved.
+ */
+int broker_move_dir(const struct broker *broker, const char *dir, const char *to,
+                    const char *name, char **moved);
+/* Moves a log that can't be served to stray/ and names it in problems. */
+void broker_set_aside(struct broker *broker, const char *dir, const char *why);
 
 /* broker_maintenance.c: the thread for what is due by time. */
 int broker_maintenance_start(struct broker *broker);
