@@ -127,10 +127,12 @@ const struct topic *cluster_snapshot_topic_by_id(const struct cluster_snapshot *
  * Calls fn(arg, snapshot) at once with the present snapshot, then after every change, in
  * order, from the thread that made the change, with no lock held that an operation or
  * cluster_snapshot_get() needs. fn must not call an operation. At most four subscribers,
- * before the first operation; there is no unsubscribe: close the cluster first.
+ * before the first operation. unsubscribe: returns after a running fn has returned, and
+ * fn is not called again; not from within fn.
  */
 typedef void cluster_change_fn(void *arg, const struct cluster_snapshot *snapshot);
 int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg);
+void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg);
 
 /* Operations. All: 0, a code from coord/err.h, or a negative errno; `why` (may be NULL)
  * gets the reason in words. */

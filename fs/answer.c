@@ -1,0 +1,155 @@
+#include "fs/answer.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct answer {
+    struct reply reply;
+    fuse_req_t req;
+    atomic_size_t *outstanding;
+    void (*interrupt)(void *arg);
+    void *interrupt_arg;
+};
+
+fuse_req_t answer_take(struct reply *reply)
+{
+    struct answer *answer = (struct answer *)reply;
+    fuse_req_t req = answer->req;
+    if (answer->outstanding != NULL)
+        (void)atomic_fetch_sub(answer->outstanding, 1);
+    free(answer);
+    return req;
+}
+
+/* A reply can fail only because the requester is gone (ENOENT) or the mount is: nobody is
+ * left to be told, so the results are not looked at. */
+
+static void answer_error(struct reply *reply, int code)
+{
+    (void)fuse_reply_err(answer_take(reply), err_errno(code));
+}
+
+static void answer_written(struct reply *reply, size_t bytes)
+{
+    (void)fuse_reply_write(answer_take(reply), bytes);
+}
+
+static void answer_bytes(struct reply *reply, const void *bytes, size_t length)
+{
+    (void)fuse_reply_buf(answer_take(reply), bytes, length);
+}
+
+static int answer_pread(const struct extent *extent, char *bytes)
+{
+    size_t done = 0;
+    while (done < extent->length) {
+        ssize_t n = pread(extent->fd, bytes + done, extent->length - done,
+                          extent->at + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : -EIO; /* a file that others cut: never zeros */
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static void answer_copy(fuse_req_t req, const struct extent *extents, size_t count,
+                        size_t total)
+{
+    char small[ANSWER_SPLICE_MIN];
+    char *large = NULL, *bytes = small;
+    size_t filled = 0;
+    int rc = 0;
+    if (total > sizeof small)
+        bytes = large = malloc(total);
+    if (bytes == NULL)
+        rc = -ENOMEM;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        rc = answer_pread(&extents[i], bytes + filled);
+        filled += extents[i].length;
+    }
+    if (rc < 0)
+        (void)fuse_reply_err(req, -rc);
+    else
+        (void)fuse_reply_buf(req, bytes, total);
+    free(large);
+}
+
+static void answer_splice(fuse_req_t req, const struct extent *extents, size_t count)
+{
+    struct {
+        struct fuse_bufvec vec; /* its own one buf, then the rest */
+        struct fuse_buf more[REPLY_EXTENTS_MAX];
+    } list = {.vec = {.count = count}};
+    struct fuse_buf *bufs = list.vec.buf;
+    for (size_t i = 0; i < count; i++) {
+        bufs[i] = (struct fuse_buf){
+            .size = extents[i].length,
+            .flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK,
+            .fd = extents[i].fd,
+            .pos = extents[i].at,
+        };
+    }
+    (void)fuse_reply_data(req, &list.vec, 0);
+}
+
+static void answer_extents(struct reply *reply, struct extent *extents, size_t count)
+{
+    fuse_req_t req = answer_take(reply);
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += extents[i].length;
+    if (total == 0)
+        (void)fuse_reply_buf(req, NULL, 0);
+    else if (total < ANSWER_SPLICE_MIN || total > ANSWER_SPLICE_MAX)
+        answer_copy(req, extents, count, total);
+    else
+        answer_splice(req, extents, count);
+    for (size_t i = 0; i < count; i++)
+        extent_release(&extents[i]);
+}
+
+static void answer_interrupted(fuse_req_t req, void *data)
+{
+    struct answer *answer = data;
+    (void)req;
+    answer->interrupt(answer->interrupt_arg);
+}
+
+static void answer_on_interrupt(struct reply *reply, void (*fn)(void *arg), void *arg)
+{
+    struct answer *answer = (struct answer *)reply;
+    if (fn == NULL) {
+        fuse_req_interrupt_func(answer->req, NULL, NULL);
+        return;
+    }
+    answer->interrupt = fn;
+    answer->interrupt_arg = arg;
+    fuse_req_interrupt_func(answer->req, answer_interrupted, answer);
+}
+
+static const struct reply_ops answer_ops = {
+    .error = answer_error,
+    .written = answer_written,
+    .bytes = answer_bytes,
+    .extents = answer_extents,
+    .on_interrupt = answer_on_interrupt,
+};
+
+struct reply *answer_new(fuse_req_t req, atomic_size_t *outstanding)
+{
+    struct answer *answer = malloc(sizeof *answer);
+    if (answer == NULL) {
+        (void)fuse_reply_err(req, ENOMEM);
+        return NULL;
+    }
+    *answer = (struct answer){
+        .reply = {.ops = &answer_ops},
+        .req = req,
+        .outstanding = outstanding,
+    };
+    if (outstanding != NULL)
+        (void)atomic_fetch_add(outstanding, 1);
+    return &answer->reply;
+}

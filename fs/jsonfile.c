@@ -1,0 +1,77 @@
+#include "fs/jsonfile.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSONFILE_MAX = 1024 * 1024 };
+
+struct jsonfile {
+    pthread_mutex_t lock;
+    struct buf gathered; /* [lock] */
+    uint64_t owner;      /* [lock] who wrote last */
+};
+
+struct jsonfile *jsonfile_new(void)
+{
+    struct jsonfile *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return NULL;
+    if (pthread_mutex_init(&file->lock, NULL) != 0) {
+        free(file);
+        return NULL;
+    }
+    buf_init(&file->gathered, JSONFILE_MAX);
+    return file;
+}
+
+void jsonfile_free(struct jsonfile *file)
+{
+    if (file == NULL)
+        return;
+    buf_free(&file->gathered);
+    (void)pthread_mutex_destroy(&file->lock);
+    free(file);
+}
+
+static bool jsonfile_is_space(const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (strchr(" \t\r\n", bytes[i]) == NULL || bytes[i] == '\0')
+            return false;
+    }
+    return true;
+}
+
+int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length, uint64_t owner,
+                   cJSON **value)
+{
+    int rc = 0;
+    *value = NULL;
+    (void)pthread_mutex_lock(&file->lock);
+    if (file->gathered.length == 0 && jsonfile_is_space(bytes, length))
+        goto out;
+    file->owner = owner;
+    rc = buf_add(&file->gathered, bytes, length);
+    if (rc == 0)
+        rc = json_parse(file->gathered.data, file->gathered.length, value);
+    if (rc == -EAGAIN)
+        rc = 0;
+    else
+        buf_free(&file->gathered);
+out:
+    (void)pthread_mutex_unlock(&file->lock);
+    return rc;
+}
+
+int jsonfile_flush(struct jsonfile *file, uint64_t owner)
+{
+    int rc = 0;
+    (void)pthread_mutex_lock(&file->lock);
+    if (file->gathered.length > 0 && file->owner == owner) {
+        buf_free(&file->gathered);
+        rc = E_INVALID_JSON;
+    }
+    (void)pthread_mutex_unlock(&file->lock);
+    return rc;
+}

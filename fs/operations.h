@@ -1,0 +1,72 @@
+/*
+ * What changes the cluster, on one thread that may wait for the store: FUSE workers hand
+ * an operation over and go on; done() answers the request.
+ *
+ *     operation_init(operation, OPERATION_CREATE_TOPIC, done);
+ *     ... fill in what the kind needs ...
+ *     fuse_req_interrupt_func(req, (calls operations_interrupt), operation);
+ *     operations_submit(operations, operation);
+ *
+ * One after the other, in the order of submission. Bounded: beyond OPERATIONS_MAX that
+ * wait, done() gets -EBUSY.
+ */
+#ifndef TOPICFS_OPERATIONS_H
+#define TOPICFS_OPERATIONS_H
+
+#include "fs/tree.h"
+
+#include "replica/replica.h"
+
+struct operations;
+
+enum { OPERATIONS_MAX = 1024 };
+
+enum operation_kind {
+    OPERATION_CREATE_TOPIC,  /* topic, uid, gid, mode */
+    OPERATION_DELETE_TOPIC,  /* topic */
+    OPERATION_ADD_PARTITION, /* topic, partition */
+    OPERATION_SET_CONFIG,    /* topic, json */
+    OPERATION_SET_OWNER,     /* topic ("" = topics/), uid, gid, mode; -1 leaves as is */
+    OPERATION_ADMIN,         /* name, json */
+};
+
+enum operation_state {
+    OPERATION_NEW,
+    OPERATION_QUEUED,
+    OPERATION_RUNNING,
+    OPERATION_INTERRUPTED, /* done() is called from within operations_interrupt() */
+};
+
+/* Embedded in the caller's request; the caller's until submitted, and from done() on. */
+struct operation {
+    enum operation_kind kind;
+    char topic[TOPIC_NAME_MAX + 1];
+    char name[TREE_NAME_MAX]; /* of the admin operation */
+    int32_t partition;
+    uid_t uid;
+    gid_t gid;
+    mode_t mode;
+    cJSON *json; /* borrowed */
+    /* Exactly once: on the operations' thread, in operations_submit() if refused, or in
+     * operations_interrupt(). 0 or a code. */
+    void (*done)(struct operation *operation, int code);
+    enum operation_state state; /* done() may read it */
+    /* private: [operations->lock] */
+    bool interrupted;
+    struct operation *prev, *next;
+};
+
+struct operations *operations_start(struct cluster *cluster, struct broker *broker);
+/* Finishes what runs, ends what waits with -EINTR, and later submissions too; the thread
+ * is gone when it returns. */
+void operations_stop(struct operations *operations);
+void operations_free(struct operations *operations); /* accepts NULL; stopped before */
+
+void operation_init(struct operation *operation, enum operation_kind kind,
+                    void (*done)(struct operation *operation, int code));
+void operations_submit(struct operations *operations, struct operation *operation);
+/* An operation that still waits ends with -EINTR, in here; one not yet submitted as soon
+ * as it is; one that runs is left alone. Not after done(). */
+void operations_interrupt(struct operations *operations, struct operation *operation);
+
+#endif
