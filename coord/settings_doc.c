@@ -148,7 +148,7 @@ static const char doc_head[] =
     "\n"
     "This file is generated from the table in the program that also makes `--help` "
     "and\n"
-    "reads the settings; `topicfs --help-markdown` prints it.\n"
+    "reads the settings; `topicfs help config` prints it.\n"
     "\n"
     "A setting is unknown or out of range: it is refused, with a text that says what "
     "is\n"

@@ -246,6 +246,27 @@ static int find_command(struct parsing *parsing, const char *word)
         "unknown command \"%s\"; there are mount, umount, check, help, version", word);
 }
 
+/* fuse_opt drops any backslash: "\\t" would silently become the letter t. */
+static int check_escapes(struct parsing *parsing, int argc, char *const argv[])
+{
+    for (int i = 2; i < argc; i++) {
+        const char *at = argv[i];
+
+        if (strcmp(argv[i - 1], "-o") != 0 && strncmp(at, "-o", 2) != 0)
+            continue;
+        while ((at = strchr(at, '\\')) != NULL) {
+            if (at[1] != ',' && at[1] != '\\')
+                return refuse(
+                    parsing,
+                    "\"%s\": a backslash stands before a comma or a backslash only "
+                    "(a tab is written as the word tab)",
+                    argv[i]);
+            at += 2;
+        }
+    }
+    return 0;
+}
+
 static int parse_arguments(struct parsing *parsing, int argc, char *const argv[])
 {
     struct cli *cli = parsing->cli;
@@ -253,8 +274,11 @@ static int parse_arguments(struct parsing *parsing, int argc, char *const argv[]
      */
     struct fuse_args args = FUSE_ARGS_INIT(argc - 1, (char **)argv + 1);
     static const struct fuse_opt no_templates[] = {FUSE_OPT_END};
-    int rc = fuse_opt_parse(&args, parsing, no_templates, take_argument);
+    int rc;
 
+    if (check_escapes(parsing, argc, argv) < 0)
+        return parsing->rc;
+    rc = fuse_opt_parse(&args, parsing, no_templates, take_argument);
     fuse_opt_free_args(&args);
     if (parsing->rc < 0)
         return parsing->rc;

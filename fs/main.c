@@ -45,26 +45,6 @@ static int keep_why(struct node *node, int rc, const char *what)
     return rc;
 }
 
-/* Parents are made for the built-in default alone: below a path that was given, a
- * missing parent is more likely a disk that is not mounted. */
-static int make_user_parents(const char *path)
-{
-    char *copy = strdup(path);
-    int rc = 0;
-
-    if (copy == NULL)
-        return -ENOMEM;
-    for (char *slash = strchr(copy + 1, '/'); rc == 0 && slash != NULL;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-            rc = -errno;
-        *slash = '/';
-    }
-    free(copy);
-    return rc;
-}
-
 /* Makes config.data the absolute path that is used. */
 static int choose_data(struct node *node)
 {
@@ -81,11 +61,8 @@ static int choose_data(struct node *node)
                 "to be kept");
             return -EINVAL;
         }
-        rc = make_user_parents(path);
         free(config->data);
         config->data = path;
-        if (rc < 0)
-            return keep_why(node, rc, path);
     }
     rc = mountpoint_resolve(config->data, &path);
     if (rc < 0)

@@ -151,6 +151,12 @@ static void test_comma_in_a_value(void **state)
     assert_string_equal(cli.config.data, "/srv/a,b");
     assert_int_equal(cli.config.topic.key_delimiter, ',');
     cli_free(&cli);
+
+    assert_int_equal(PARSE(&cli, "mount", "-odata=/srv/a\\\\b", "/m"), 0);
+    assert_string_equal(cli.config.data, "/srv/a\\b");
+    cli_free(&cli);
+    ASSERT_REFUSED("backslash", "mount", "-o", "key_delimiter=\\t", "/m");
+    ASSERT_REFUSED("backslash", "mount", "-okey_delimiter=\\054", "/m");
 }
 
 static void test_words_of_mount(void **state)
