@@ -35,40 +35,56 @@ static bool has_dots(const char *rest)
     return false;
 }
 
+static void strip_slashes(char *path)
+{
+    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--)
+        path[length - 1] = '\0';
+}
+
+/* Cuts the last component off: "a/b" to "a/", "a" to "", "/a" to "/". */
+static void cut_component(char *path)
+{
+    char *slash;
+
+    strip_slashes(path);
+    slash = strrchr(path, '/');
+    slash = slash == NULL ? path : slash + 1;
+    *slash = '\0';
+}
+
 /* Resolves the longest prefix that can be, and keeps the rest as it is. */
 int mountpoint_resolve(const char *path, char **out)
 {
     char *prefix = strdup(path), *resolved = NULL;
-    size_t length = strlen(path);
-    int rc = -ENOMEM;
+    const char *rest;
+    int rc = 0;
 
     *out = NULL;
-    while (prefix != NULL) {
-        const char *rest;
-
-        while (length > 1 && prefix[length - 1] == '/')
-            prefix[--length] = '\0';
-        resolved = realpath(length > 0 ? prefix : ".", NULL);
-        if (resolved == NULL &&
-            (length <= 1 || (errno != ENOENT && errno != ENOTCONN))) {
+    if (prefix == NULL)
+        return -ENOMEM;
+    for (;;) {
+        resolved = realpath(prefix[0] != '\0' ? prefix : ".", NULL);
+        if (resolved != NULL)
+            break;
+        if (prefix[0] == '\0' || (errno != ENOENT && errno != ENOTCONN)) {
             rc = -errno;
-            break;
+            goto out;
         }
-        if (resolved != NULL) {
-            rest = path + length + strspn(path + length, "/");
-            rc = has_dots(rest) ? -ENOENT : *rest ? join(resolved, rest, out) : 0;
-            break;
-        }
-        while (length > 0 && prefix[length - 1] != '/')
-            prefix[--length] = '\0';
+        cut_component(prefix);
     }
-    if (rc == 0 && *out == NULL) {
+    rest = path + strlen(prefix);
+    rest += strspn(rest, "/");
+    if (has_dots(rest))
+        rc = -ENOENT; /* below something that is not there */
+    else if (*rest != '\0')
+        rc = join(resolved, rest, out);
+    else {
         *out = resolved;
         resolved = NULL;
     }
     if (*out != NULL)
-        for (length = strlen(*out); length > 1 && (*out)[length - 1] == '/'; length--)
-            (*out)[length - 1] = '\0';
+        strip_slashes(*out);
+out:
     free(resolved);
     free(prefix);
     return rc;
