@@ -19,8 +19,8 @@ struct appender_params {
     struct parking *parking;
     struct topic_id topic_id;
     int32_t partition; /* -1: by key (append) */
-    /* One counter for all open files of the mount, borrowed: each write through `append`
-     * sends its keyless lines to the next partition. */
+    /* One counter for all open files of the mount, borrowed: each write through
+     * `append` sends its keyless lines to the next partition. */
     _Atomic uint32_t *rotation;
 };
 
@@ -31,11 +31,13 @@ int appender_open(const struct appender_params *params, struct appender **out);
  * stored), or an error if nothing was. `owner` is the writer's FUSE lock owner. */
 void appender_write(struct appender *appender, struct reply *reply, const char *bytes,
                     size_t length, uint64_t owner);
-/* FLUSH: completes a trailing part of a line if `owner` wrote it; answers when stored. */
+/* FLUSH: completes a trailing part of a line if `owner` wrote it; answers when stored.
+ */
 void appender_flush(struct appender *appender, struct reply *reply, uint64_t owner);
 /* Everything that this open file has written is durable when answered with 0. */
 void appender_fsync(struct appender *appender, struct reply *reply);
-/* RELEASE: completes any trailing part; answers when stored (reply may be NULL); frees. */
+/* RELEASE: completes any trailing part; answers when stored (reply may be NULL); frees.
+ */
 void appender_release(struct appender *appender, struct reply *reply);
 
 #endif

@@ -1,0 +1,242 @@
+#include "fs/append_op.h"
+
+#include <stdlib.h>
+
+static void give_up(struct parking_waiter *waiter, enum parking_reason reason);
+static void part_done(struct produce_waiter *waiter,
+                      const struct produce_result *result);
+
+struct append_op *append_op_new(struct appender *appender, enum append_kind kind,
+                                struct reply *reply, size_t parts)
+{
+    struct append_op *op = &appender->spare;
+    struct append_part *many = NULL;
+    if (parts > 1 && (many = calloc(parts, sizeof *many)) == NULL)
+        return NULL;
+    if (atomic_exchange(&appender->spare_used, true)) {
+        op = malloc(sizeof *op);
+        if (op == NULL) {
+            free(many);
+            return NULL;
+        }
+    }
+    *op = (struct append_op){.appender = appender, .kind = kind, .part_count = parts};
+    op->parts = many != NULL ? many : &op->one;
+    append_op_arm(op, reply);
+    return op;
+}
+
+void append_op_forget(struct append_op *op)
+{
+    struct appender *appender;
+    if (op == NULL)
+        return;
+    appender = op->appender;
+    pending_free(&op->before);
+    pending_free(&op->tail);
+    if (op->parts != &op->one)
+        free(op->parts);
+    if (op == &appender->spare)
+        atomic_store(&appender->spare_used, false);
+    else
+        free(op);
+}
+
+void append_op_abandon(struct append_op *op)
+{
+    struct appender *appender = op->appender;
+    append_op_forget(op);
+    appender_unref(appender);
+}
+
+void append_op_arm(struct append_op *op, struct reply *reply)
+{
+    atomic_fetch_add(&op->appender->references, 1);
+    op->reply = reply;
+    op->is_parked = false;
+    op->interrupted = false;
+    atomic_store(&op->remaining, (int)op->part_count + 1);
+    for (size_t i = 0; i < op->part_count; i++) {
+        op->parts[i].op = op;
+        op->parts[i].handle = NULL;
+        op->parts[i].cancelled = false;
+        op->parts[i].waiter = (struct produce_waiter){.done = part_done};
+    }
+}
+
+/* ---- completion --------------------------------------------------------------------
+ */
+
+static void remember_ends(struct append_op *op)
+{
+    struct appender *appender = op->appender;
+    for (size_t i = 0; i < op->part_count; i++) {
+        const struct append_part *part = &op->parts[i];
+        if (part->result.end.offset > appender->ends[part->slot])
+            appender->ends[part->slot] = part->result.end.offset;
+    }
+}
+
+/* 0, or what the requester is told. A failure weighs more than having been given up. */
+static int outcome(const struct append_op *op)
+{
+    int given_up = 0;
+    for (size_t i = 0; i < op->part_count; i++) {
+        const struct append_part *part = &op->parts[i];
+        if (part->result.error == 0)
+            continue;
+        if (!part->cancelled)
+            return part->result.error;
+        /* Nothing appended says more than "may commit later", which is no lie then. */
+        if (given_up == 0 || part->result.end.offset > 0)
+            given_up = part->result.error;
+    }
+    if (given_up != 0 && op->reason == PARKING_INTERRUPTED)
+        return -EINTR;
+    return given_up;
+}
+
+static void answer(struct reply *reply, enum append_kind kind, size_t consumed,
+                   int error)
+{
+    if (reply == NULL)
+        return;
+    if (error == 0 && kind == APPEND_WRITE)
+        reply_written(reply, consumed);
+    else
+        reply_error(reply, error);
+}
+
+/* All parts have ended; no lock is held. The last to touch the op. */
+static void complete(struct append_op *op)
+{
+    struct appender *appender = op->appender;
+    struct reply *reply = op->reply;
+    enum append_kind kind = op->kind;
+    size_t consumed = op->consumed;
+    bool keep;
+    int error;
+    if (op->is_parked) {
+        if (reply != NULL)
+            reply_on_interrupt(reply, NULL, NULL);
+        parking_remove(&op->parked);
+    }
+    error = outcome(op);
+    op->interrupted = error == -EINTR;
+    keep = error != 0 && kind == APPEND_WRITE;
+    if (error != 0 && kind == APPEND_RELEASE)
+        diag(DIAG_WARNING, "completing the last line of a closed file: %s",
+             err_text(error));
+    pthread_mutex_lock(&appender->lock);
+    if (kind != APPEND_FSYNC)
+        remember_ends(op);
+    if (keep) {
+        op->next = appender->failures;
+        appender->failures = op;
+    }
+    pthread_mutex_unlock(&appender->lock);
+    if (!keep)
+        append_op_forget(op);
+    /* Everything is put away before the answer: what comes next may be the RELEASE. */
+    appender_unref(appender);
+    answer(reply, kind, consumed, error);
+}
+
+/* One part ended, or the submitter is through. */
+static void end_one(struct append_op *op)
+{
+    if (atomic_fetch_sub(&op->remaining, 1) == 1)
+        complete(op);
+}
+
+static void part_done(struct produce_waiter *waiter,
+                      const struct produce_result *result)
+{
+    struct append_part *part =
+        (struct append_part *)((char *)waiter - offsetof(struct append_part, waiter));
+    part->result = *result;
+    end_one(part->op);
+}
+
+static void give_up(struct parking_waiter *waiter, enum parking_reason reason)
+{
+    struct append_op *op =
+        (struct append_op *)((char *)waiter - offsetof(struct append_op, parked));
+    int ended = 0;
+    op->reason = reason;
+    for (size_t i = 0; i < op->part_count; i++) {
+        struct append_part *part = &op->parts[i];
+        struct produce_result result;
+        if (part->handle == NULL ||
+            !partition_produce_cancel(part->handle, &part->waiter, &result))
+            continue;
+        part->result = result;
+        part->cancelled = true;
+        ended++;
+    }
+    if (ended > 0 && atomic_fetch_sub(&op->remaining, ended) == ended)
+        complete(op);
+}
+
+/* ---- submission --------------------------------------------------------------------
+ */
+
+void append_op_skip(struct append_part *part)
+{
+    atomic_fetch_sub(&part->op->remaining, 1);
+}
+
+int append_op_produce(struct append_part *part, struct partition *partition,
+                      const char *bytes, size_t length, uint32_t count)
+{
+    struct produce_result result = {0};
+    part->handle = partition;
+    part->result = result;
+    if (partition_produce(partition, bytes, length, count, &part->waiter, &result) ==
+        PRODUCE_PENDING)
+        return 0;
+    part->result = result;
+    append_op_skip(part);
+    return result.error;
+}
+
+int append_op_await(struct append_part *part, struct partition *partition,
+                    int64_t end_offset, bool durable)
+{
+    struct produce_result result = {0};
+    part->handle = partition;
+    if (partition_await(partition, end_offset, durable, &part->waiter, &result) ==
+        PRODUCE_PENDING)
+        return 0;
+    part->result = result;
+    append_op_skip(part);
+    return result.error;
+}
+
+bool append_op_pending(const struct append_op *op)
+{
+    return atomic_load(&op->remaining) > 1;
+}
+
+bool append_op_appended(const struct append_op *op)
+{
+    for (size_t i = 0; i < op->part_count; i++)
+        if (op->parts[i].result.end.offset > 0)
+            return true;
+    return false;
+}
+
+void append_op_launch(struct append_op *op)
+{
+    struct appender *appender = op->appender;
+    if (append_op_pending(op)) {
+        op->is_parked = true;
+        parking_waiter_init(&op->parked, appender->params.parking, give_up);
+        if (op->reply != NULL)
+            reply_on_interrupt(op->reply, parking_interrupt, &op->parked);
+        parking_add(&op->parked, op->timeout_ms, INTERRUPT_GRACE_MS);
+    }
+    /* Our count keeps the op, and the op keeps the appender, until this is unlocked. */
+    pthread_mutex_unlock(&appender->order);
+    end_one(op);
+}
