@@ -1,4 +1,5 @@
-/* The documentation that repeats what the code knows: it must say the same. */
+/* The man page repeats what the code knows: it must say the same. (docs/config.md is
+ * compared in test_settings.c.) */
 #include "fs/cli.h"
 
 #include <setjmp.h>
@@ -37,19 +38,6 @@ static void render(int (*fn)(struct buf *out), struct buf *out)
 {
     buf_init(out, FILE_BYTES_MAX);
     assert_int_equal(fn(out), 0);
-}
-
-static void test_config_md_is_what_the_table_renders(void **state)
-{
-    char *file = read_source("docs/config.md");
-    struct buf text;
-
-    (void)state;
-    render(settings_markdown, &text);
-    if (strcmp(file, text.data) != 0)
-        fail_msg("docs/config.md is old: topicfs help config >docs/config.md");
-    buf_free(&text);
-    free(file);
 }
 
 /* Every setting is a row "| `name` |" of the Markdown, and a ".B name" of the page. */
@@ -119,7 +107,6 @@ static void test_man_page_has_every_flag_of_the_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_config_md_is_what_the_table_renders),
         cmocka_unit_test(test_man_page_has_every_setting),
         cmocka_unit_test(test_man_page_has_no_other_setting),
         cmocka_unit_test(test_man_page_has_every_flag_of_the_help),
