@@ -1,11 +1,12 @@
 #include "replica/checkpoint.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static struct checkpoint_entry entry_of(uint8_t id, int32_t partition)
 {

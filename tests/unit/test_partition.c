@@ -1,6 +1,5 @@
-#include "support/node.h"
+#include "tests/unit/support/node.h"
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 static int make_node(void **state)
 {

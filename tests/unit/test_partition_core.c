@@ -1,9 +1,10 @@
 #include "replica/partition_core.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 static const int32_t three[] = {1, 2, 3};
 

@@ -1,11 +1,12 @@
 #include "replica/producer_state.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static struct batch batch_of(int64_t producer, int32_t sequence, uint32_t count,
                              int64_t offset)

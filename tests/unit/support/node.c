@@ -1,6 +1,5 @@
-#include "support/node.h"
+#include "tests/unit/support/node.h"
 
-#include <cmocka.h>
 #include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 void node_make(struct node *node)
 {
