@@ -23,7 +23,7 @@ static void notify_systemd(const char *state)
     int rc = sd_notify(0, state);
 
     if (rc < 0)
-        diag(DIAG_WARNING, "can't notify systemd: %s", strerror(-rc));
+        diag(DIAG_WARNING, "can't notify systemd: %s", err_text(rc));
 #else
     (void)state;
 #endif
@@ -46,6 +46,7 @@ static int fill_standard_descriptors(void)
 
 static bool stderr_is_journal(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment */
     const char *stream = getenv("JOURNAL_STREAM");
     char own[64];
     struct stat st;
@@ -94,7 +95,7 @@ static int wait_until_ready(pid_t child, int fd)
             break;
     if (!said && WIFSIGNALED(status))
         (void)fprintf(stderr, "topicfs: the daemon was ended by signal %d (%s)\n",
-                      WTERMSIG(status), strsignal(WTERMSIG(status)));
+                      WTERMSIG(status), sigdescr_np(WTERMSIG(status)));
     else if (!said)
         (void)fprintf(stderr, "topicfs: the daemon ended without a word\n");
     return EXIT_FAILURE;
@@ -181,7 +182,7 @@ static void detach(void)
     }
     (void)setsid();
     if (chdir("/") < 0)
-        diag(DIAG_WARNING, "can't leave the working directory: %s", strerror(errno));
+        diag(DIAG_WARNING, "can't leave the working directory: %s", err_text(-errno));
 }
 
 void daemon_ready(struct daemon *daemon)

@@ -53,6 +53,7 @@ static int choose_data(struct node *node)
     int rc;
 
     if (!node->cli->data_given && geteuid() != 0) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is no other thread yet */
         path = cli_user_data(getenv("XDG_DATA_HOME"), getenv("HOME"));
         if (path == NULL) {
             (void)snprintf(

@@ -18,12 +18,13 @@
 
 enum { STACKED_MOUNTS_MAX = 16, MODE_OPEN = 0755, MODE_PROTECTED = 0555 };
 
-/* Joins a resolved parent and what is left of the path. */
-static int join(const char *parent, const char *rest, char **out)
+/* A resolved parent and what is left of the path; NULL: no memory. */
+static char *join(const char *parent, const char *rest)
 {
     const char *slash = strcmp(parent, "/") == 0 ? "" : "/";
+    char *path = NULL;
 
-    return asprintf(out, "%s%s%s", parent, slash, rest) < 0 ? -ENOMEM : 0;
+    return asprintf(&path, "%s%s%s", parent, slash, rest) < 0 ? NULL : path;
 }
 
 static bool has_dots(const char *rest)
@@ -74,15 +75,14 @@ int mountpoint_resolve(const char *path, char **out)
     }
     rest = path + strlen(prefix);
     rest += strspn(rest, "/");
-    if (has_dots(rest))
+    if (has_dots(rest)) {
         rc = -ENOENT; /* below something that is not there */
-    else if (*rest != '\0')
-        rc = join(resolved, rest, out);
-    else {
-        *out = resolved;
-        resolved = NULL;
+        goto out;
     }
-    if (*out != NULL)
+    *out = join(resolved, rest);
+    if (*out == NULL)
+        rc = -ENOMEM;
+    else
         strip_slashes(*out);
 out:
     free(resolved);
@@ -141,7 +141,7 @@ static int clear_dead_mounts(const char *path, char *why, size_t why_size)
             rc = unmount_path(path, true);
             if (rc < 0)
                 (void)snprintf(why, why_size, "can't unmount the dead mount at %s: %s",
-                               path, strerror(-rc));
+                               path, err_text(rc));
         } else if (mounttable_is_topicfs(&entry)) {
             rc = -EBUSY;
             (void)snprintf(why, why_size,
@@ -169,6 +169,7 @@ static int is_empty(int fd)
             (void)close(copy);
         return rc;
     }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else has this DIR */
     while (empty && (entry = readdir(dir)) != NULL)
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
     (void)closedir(dir);
@@ -185,14 +186,14 @@ static int open_directory(struct mountpoint *mountpoint, char *why, size_t why_s
     else if (errno != EEXIST) {
         rc = -errno;
         (void)snprintf(why, why_size, "can't make the mount point %s: %s", path,
-                       strerror(-rc));
+                       err_text(rc));
         return rc;
     }
     mountpoint->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (mountpoint->fd < 0) {
         rc = -errno;
         (void)snprintf(why, why_size, "can't use %s as a mount point: %s", path,
-                       strerror(-rc));
+                       err_text(rc));
         return rc;
     }
     return 0;
@@ -205,7 +206,7 @@ static int check_empty(struct mountpoint *mountpoint, bool allowed, char *why,
 
     if (rc < 0) {
         (void)snprintf(why, why_size, "can't read %s: %s", mountpoint->path,
-                       strerror(-rc));
+                       err_text(rc));
         return rc;
     }
     mountpoint->nonempty = rc == 0;
@@ -239,7 +240,7 @@ int mountpoint_prepare(struct mountpoint *mountpoint, const char *path,
     rc = mountpoint_resolve(path, &mountpoint->path);
     if (rc < 0) {
         (void)snprintf(why, why_size, "can't use %s as a mount point: %s", path,
-                       strerror(-rc));
+                       err_text(rc));
         return rc;
     }
     rc = refuse_overlap(mountpoint->path, data, why, why_size);
@@ -282,11 +283,11 @@ void mountpoint_protect(struct mountpoint *mountpoint)
              "the directory under the mount point %s can't be made immutable (%s): "
              "while "
              "nothing is mounted there, root can write to it",
-             mountpoint->path, strerror(-rc));
+             mountpoint->path, err_text(rc));
     }
     if (fchmod(mountpoint->fd, MODE_PROTECTED) < 0)
         diag(DIAG_INFO, "the directory under the mount point %s stays writable: %s",
-             mountpoint->path, strerror(errno));
+             mountpoint->path, err_text(-errno));
 out:
     (void)close(mountpoint->fd);
     mountpoint->fd = -1;

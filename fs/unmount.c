@@ -34,7 +34,7 @@ static int run_fusermount(const char *path, bool lazy)
     free(target);
     if (rc < 0) {
         (void)fprintf(stderr, "topicfs: can't run fusermount3 (package fuse3): %s\n",
-                      strerror(-rc));
+                      err_text(rc));
         return rc;
     }
     while (waitpid(pid, &status, 0) < 0)
@@ -116,7 +116,7 @@ static int end_mount(const struct mounttable_entry *entry, bool lazy)
         explain_busy(entry->path);
     else if (rc < 0)
         (void)fprintf(stderr, "topicfs: can't unmount %s: %s\n", entry->path,
-                      strerror(-rc));
+                      err_text(rc));
     if (rc < 0 || entry->source[0] != '/')
         return rc;
     if (!wait_for_daemon(entry->source, lazy ? LAZY_WAIT_MS : STOP_WAIT_MS))
@@ -134,7 +134,7 @@ int unmount_command(const char *path, bool lazy, bool release)
     int rc = mountpoint_resolve(path, &resolved);
 
     if (rc < 0) {
-        (void)fprintf(stderr, "topicfs: %s: %s\n", path, strerror(-rc));
+        (void)fprintf(stderr, "topicfs: %s: %s\n", path, err_text(rc));
         goto out;
     }
     rc = mounttable_find(resolved, &entry);
@@ -148,7 +148,7 @@ int unmount_command(const char *path, bool lazy, bool release)
         rc = mountpoint_release(resolved);
         if (rc < 0)
             (void)fprintf(stderr, "topicfs: can't take the protection off %s: %s\n",
-                          resolved, strerror(-rc));
+                          resolved, err_text(rc));
     }
 out:
     mounttable_entry_free(&entry);
