@@ -110,9 +110,9 @@ int daemon_start(struct daemon *daemon, bool background, int *status)
     *status = EXIT_FAILURE;
     if (fill_standard_descriptors() < 0)
         return -errno;
+    /* Else our lines get the journal's prefixes. There is one thread yet. */
     if (!stderr_is_journal())
-        (void)unsetenv(
-            "JOURNAL_STREAM"); /* else our lines get the journal's prefixes */
+        (void)unsetenv("JOURNAL_STREAM"); /* NOLINT(concurrency-mt-unsafe) */
     if (!background)
         return DAEMON_CHILD;
     if (pipe2(ends, O_CLOEXEC) < 0)

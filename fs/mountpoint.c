@@ -238,7 +238,7 @@ int mountpoint_prepare(struct mountpoint *mountpoint, const char *path,
     memset(mountpoint, 0, sizeof *mountpoint);
     mountpoint->fd = -1;
     rc = mountpoint_resolve(path, &mountpoint->path);
-    if (rc < 0) {
+    if (mountpoint->path == NULL) {
         (void)snprintf(why, why_size, "can't use %s as a mount point: %s", path,
                        err_text(rc));
         return rc;

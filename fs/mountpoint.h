@@ -32,7 +32,7 @@ struct mountpoint {
 
 /*
  * An absolute path without symbolic links, also where the last components do not exist
- * or are a dead mount. The caller frees *out. 0 or a negative errno.
+ * or are a dead mount. The caller frees *out. 0, or a negative errno and *out NULL.
  */
 int mountpoint_resolve(const char *path, char **out);
 
