@@ -58,6 +58,11 @@ static bool stderr_is_journal(void)
     return strcmp(stream, own) == 0;
 }
 
+void daemon_close_inherited(void)
+{
+    (void)close_range(STDERR_FILENO + 1, ~0U, 0);
+}
+
 static ssize_t read_again(int fd, void *bytes, size_t size)
 {
     ssize_t n;

@@ -1,9 +1,10 @@
 /*
  * Going into the background, and telling whoever waits how it went.
  *
- *     struct daemon daemon;
- *     if (daemon_start(&daemon, background, &status) == DAEMON_PARENT)
- *         return status;              // the child is ready, or has failed and said why
+ *     daemon_close_inherited();       // first of all, if it will go into the
+ * background struct daemon daemon; if (daemon_start(&daemon, background, &status) ==
+ * DAEMON_PARENT) return status;              // the child is ready, or has failed and
+ * said why
  *     ...
  *     daemon_log(&daemon, data);      // standard error goes to <data>/topicfs.log
  *     ...
@@ -32,6 +33,10 @@ struct daemon {
 };
 
 enum daemon_side { DAEMON_CHILD, DAEMON_PARENT };
+
+/* Closes what the caller left open above standard error: a daemon that goes on holding
+ * a script's lock file or pipe would keep others waiting for ever. */
+void daemon_close_inherited(void);
 
 /* Forks if `background`. A negative errno if that fails. *status is set in the parent.
  */

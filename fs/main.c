@@ -232,8 +232,11 @@ static int command_mount(struct cli *cli)
 {
     struct node node = {.cli = cli, .mountpoint = {.fd = -1}};
     int status = CLI_EXIT_FAILED;
-    int rc = choose_data(&node);
+    int rc;
 
+    if (!cli->foreground)
+        daemon_close_inherited();
+    rc = choose_data(&node);
     if (rc == 0)
         rc = add_source(cli);
     if (rc == 0)
