@@ -26,8 +26,8 @@ struct buf {
 };
 
 void buf_init(struct buf *buf, size_t maximum_bytes);
-void buf_free(struct buf *buf);            /* also resets to empty, keeps the maximum */
-void buf_clear(struct buf *buf);           /* length 0, memory kept, error kept */
+void buf_free(struct buf *buf);  /* also resets to empty, keeps the maximum */
+void buf_clear(struct buf *buf); /* length 0, memory kept, error kept */
 void buf_consume(struct buf *buf, size_t bytes); /* drops from the front */
 
 /* 0, -ENOMEM, or -EMSGSIZE past the maximum. */

@@ -30,16 +30,18 @@ static size_t diag_prefix(char *line, size_t size, enum diag_level level)
 {
     int n;
 
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment */
     if (getenv("JOURNAL_STREAM")) {
         n = snprintf(line, size, "<%d>", (int)level);
     } else {
         struct timespec now;
         struct tm utc;
-        char when[32] = "";
+        char when[32];
 
         clock_gettime(CLOCK_REALTIME, &now);
-        if (gmtime_r(&now.tv_sec, &utc))
-            strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc);
+        if (!gmtime_r(&now.tv_sec, &utc) ||
+            strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &utc) == 0)
+            when[0] = '\0';
         n = snprintf(line, size, "%s.%03ldZ topicfs %s: ", when, now.tv_nsec / 1000000,
                      diag_level_name(level));
     }

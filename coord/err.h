@@ -1,12 +1,13 @@
 /*
- * The error table: every domain error with its name, number, errno and text, in one place.
+ * The error table: every domain error with its name, number, errno and text, in one
+ * place.
  *
- * Functions return 0 (or a count) on success, else a negative number: a negative errno, or
- * a negative domain code from this table (all below -1000). err_errno() is the one place
- * where a code becomes an errno for a user.
+ * Functions return 0 (or a count) on success, else a negative number: a negative errno,
+ * or a negative domain code from this table (all below -1000). err_errno() is the one
+ * place where a code becomes an errno for a user.
  *
- * Wire values are Kafka's protocol error codes where Kafka has the error; those above 1000
- * are our own.
+ * Wire values are Kafka's protocol error codes where Kafka has the error; those above
+ * 1000 are our own.
  *
  * All functions are pure and may be called from any thread.
  */
@@ -15,6 +16,7 @@
 
 #include <errno.h>
 
+/* clang-format off */
 /*        name                     code  errno         wire  text */
 #define TOPICFS_ERRORS(X)                                                                \
     X(MESSAGE_TOO_LARGE,          -1001, EMSGSIZE,     10,   "line is longer than max_message_bytes") \
@@ -41,6 +43,7 @@
     X(IN_USE,                     -1022, EBUSY,        1005, "another topicfs process uses this data directory") \
     X(CORRUPT,                    -1023, EIO,          1006, "a file of the data directory is damaged") \
     X(READ_ONLY,                  -1024, EPERM,        1007, "this key can't be changed")
+/* clang-format on */
 
 enum topicfs_error {
 #define X(name, code, err, wire, text) E_##name = (code),
@@ -48,7 +51,8 @@ enum topicfs_error {
 #undef X
 };
 
-/* The positive errno that a user gets for `code` (0 for 0; a negative errno is negated). */
+/* The positive errno that a user gets for `code` (0 for 0; a negative errno is
+ * negated). */
 int err_errno(int code);
 
 /* A short English text for `code`, never NULL; static storage. */

@@ -2,12 +2,12 @@
 
 #include "coord/diag.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <xxhash.h>
 
 /* Without memory for its bucket a fault is not added; the default would end the
  * process. */
@@ -19,17 +19,22 @@ enum {
     PROBLEMS_TEXT_BYTES = 512,
 };
 
+/*
+ * A list, as faults are few and shown in their order; comparing the hashes of the names
+ * keeps a search cheap when, with a dead disk, they are thousands.
+ */
 struct problem {
-    char *name; /* "<kind> <subject>": the key; a kind is one word */
-    char *text; /* "<what>; <what to do>" */
+    struct problem *next;
+    uint64_t hash; /* of name */
+    char *name;    /* "<kind> <subject>", a kind being one word */
+    char *text;    /* "<what>; <what to do>" */
     int64_t since_ms;
-    UT_hash_handle hh;
 };
 
 struct problems {
     pthread_mutex_t lock;
     const struct clock *clock; /* [const] */
-    struct problem *table; /* [lock] iterates in the order of insertion: oldest first */
+    struct problem *first;     /* [lock] oldest first */
 };
 
 struct problems *problems_new(const struct clock *clock)
@@ -57,14 +62,12 @@ static void problem_free(struct problem *problem)
 
 void problems_free(struct problems *problems)
 {
-    struct problem *problem;
-    struct problem *next;
-
     if (!problems)
         return;
-    HASH_ITER(hh, problems->table, problem, next)
-    {
-        HASH_DEL(problems->table, problem);
+    while (problems->first) {
+        struct problem *problem = problems->first;
+
+        problems->first = problem->next;
         problem_free(problem);
     }
     pthread_mutex_destroy(&problems->lock);
@@ -104,16 +107,28 @@ static char *problems_join(const char *first, const char *separator, const char 
     return text;
 }
 
+/* Where the fault hangs in the list, or where a new one would: the end. */
+static struct problem **problems_find(struct problems *problems, const char *name,
+                                      uint64_t hash)
+{
+    struct problem **link = &problems->first;
+
+    while (*link && ((*link)->hash != hash || strcmp((*link)->name, name) != 0))
+        link = &(*link)->next;
+    return link;
+}
+
 /*
- * Puts `text` (taken) under `name` (taken). What is left over comes back in *name and
- * *text for the caller to free. True if something changed.
+ * Puts *text under *name. What is left over comes back in *name and *text for the
+ * caller to free. True if something changed.
  */
 static bool problems_put(struct problems *problems, char **name, char **text,
                          int64_t now_ms)
 {
-    struct problem *problem;
+    uint64_t hash = XXH3_64bits(*name, strlen(*name));
+    struct problem **link = problems_find(problems, *name, hash);
+    struct problem *problem = *link;
 
-    HASH_FIND_STR(problems->table, *name, problem);
     if (problem) {
         char *old = problem->text;
 
@@ -124,16 +139,13 @@ static bool problems_put(struct problems *problems, char **name, char **text,
     problem = calloc(1, sizeof *problem);
     if (!problem)
         return true;
+    problem->hash = hash;
     problem->name = *name;
-    problem->since_ms = now_ms;
-    HASH_ADD_KEYPTR(hh, problems->table, problem->name, strlen(problem->name), problem);
-    if (!problem->hh.tbl) {
-        free(problem);
-        return true;
-    }
     problem->text = *text;
+    problem->since_ms = now_ms;
     *name = NULL;
     *text = NULL;
+    *link = problem;
     return true;
 }
 
@@ -160,14 +172,16 @@ void problems_set(struct problems *problems, const char *kind, const char *subje
 void problems_clear(struct problems *problems, const char *kind, const char *subject)
 {
     char *name = problems_join(kind, " ", subject, SIZE_MAX);
-    struct problem *problem = NULL;
+    struct problem *problem;
 
     if (!name)
         return;
     pthread_mutex_lock(&problems->lock);
-    HASH_FIND_STR(problems->table, name, problem);
+    struct problem **link =
+        problems_find(problems, name, XXH3_64bits(name, strlen(name)));
+    problem = *link;
     if (problem)
-        HASH_DEL(problems->table, problem);
+        *link = problem->next;
     pthread_mutex_unlock(&problems->lock);
     if (problem)
         diag(DIAG_INFO, "solved: %s", name);
@@ -179,29 +193,27 @@ static void problems_render_one(const struct problem *problem, struct buf *out)
 {
     time_t seconds = (time_t)(problem->since_ms / 1000);
     struct tm utc;
-    char since[40] = "unknown";
+    char since[40];
 
-    if (gmtime_r(&seconds, &utc))
-        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (!gmtime_r(&seconds, &utc) ||
+        strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        since[0] = '\0';
     buf_printf(out, "since=%s kind=%s: %s\n", since, problem->name, problem->text);
 }
 
 int problems_render(struct problems *problems, struct buf *out)
 {
-    struct problem *problem;
-    struct problem *next;
-    unsigned shown = 0;
+    unsigned count = 0;
 
     pthread_mutex_lock(&problems->lock);
-    HASH_ITER(hh, problems->table, problem, next)
-    {
-        if (shown == PROBLEMS_SHOWN)
-            break;
-        problems_render_one(problem, out);
-        shown++;
+    for (const struct problem *problem = problems->first; problem;
+         problem = problem->next) {
+        if (count < PROBLEMS_SHOWN)
+            problems_render_one(problem, out);
+        count++;
     }
-    if (HASH_COUNT(problems->table) > shown)
-        buf_printf(out, "and %u more\n", HASH_COUNT(problems->table) - shown);
+    if (count > PROBLEMS_SHOWN)
+        buf_printf(out, "and %u more\n", count - PROBLEMS_SHOWN);
     pthread_mutex_unlock(&problems->lock);
     return buf_error(out);
 }

@@ -1,8 +1,8 @@
 /*
  * The register of what is wrong now, shown as cluster/problems: one line per fault.
  *
- *     problems_set(problems, "damaged", "t-0", "segment 42: checksum mismatch at offset "
- *                  "57", "run topicfs check --repair with the node stopped");
+ *     problems_set(problems, "damaged", "t-0", "segment 42: checksum mismatch at offset
+ * " "57", "run topicfs check --repair with the node stopped");
  *     ...
  *     problems_clear(problems, "damaged", "t-0");
  *
@@ -29,8 +29,8 @@ void problems_set(struct problems *problems, const char *kind, const char *subje
 void problems_clear(struct problems *problems, const char *kind, const char *subject);
 
 /*
- * One line per fault, oldest first: "since=<RFC 3339 UTC> kind=<kind> <subject>: <what>;
- * <what to do>\n". Nothing when healthy. 0 or the buffer's error.
+ * One line per fault, oldest first: "since=<RFC 3339 UTC> kind=<kind> <subject>:
+ * <what>; <what to do>\n". Nothing when healthy. 0 or the buffer's error.
  */
 int problems_render(struct problems *problems, struct buf *out);
 

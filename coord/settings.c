@@ -312,7 +312,7 @@ static int settings_apply_item(struct topic_config *config,
 {
     const struct setting *setting = settings_find(SETTING_TOPIC, item->string);
     char text[SETTINGS_VALUE_BYTES + 1];
-    int64_t value;
+    int64_t value = 0;
 
     if (!setting)
         return why_unknown(why, SETTING_TOPIC, item->string);
