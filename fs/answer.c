@@ -21,8 +21,8 @@ fuse_req_t answer_take(struct reply *reply)
     return req;
 }
 
-/* A reply can fail only because the requester is gone (ENOENT) or the mount is: nobody is
- * left to be told, so the results are not looked at. */
+/* A reply can fail only because the requester is gone (ENOENT) or the mount is: nobody
+ * is left to be told, so the results are not looked at. */
 
 static void answer_error(struct reply *reply, int code)
 {

@@ -4,9 +4,9 @@
  *     struct reply *reply = answer_new(req, &front->outstanding);
  *     view_read(view, reply, at, size);      // answers it, now or later
  *
- * Small data is copied; from ANSWER_SPLICE_MIN on the segment's descriptor is spliced into
- * the reply; above ANSWER_SPLICE_MAX it is read first, because a pipe can't hold 1 MiB and
- * the header, and splicing it in two goes is slower than copying.
+ * Small data is copied; from ANSWER_SPLICE_MIN on the segment's descriptor is spliced
+ * into the reply; above ANSWER_SPLICE_MAX it is read first, because a pipe can't hold 1
+ * MiB and the header, and splicing it in two goes is slower than copying.
  */
 #ifndef TOPICFS_ANSWER_H
 #define TOPICFS_ANSWER_H
@@ -19,12 +19,12 @@
 enum { ANSWER_SPLICE_MIN = 16 * 1024, ANSWER_SPLICE_MAX = 1000 * 1024 };
 
 /*
- * `outstanding` (may be NULL) counts answers that are due; a stop waits for them a while.
- * NULL, and the request answered with ENOMEM, if there is no memory.
+ * `outstanding` (may be NULL) counts answers that are due; a stop waits for them a
+ * while. NULL, and the request answered with ENOMEM, if there is no memory.
  *
- * An interrupt's fn runs with a lock of the request held that on_interrupt() and libfuse
- * need: it must hand over to another thread, or answer there and then; not while
- * on_interrupt() that set it has not returned.
+ * An interrupt's fn runs with a lock of the request held that on_interrupt() and
+ * libfuse need: it must hand over to another thread, or answer there and then; not
+ * while on_interrupt() that set it has not returned.
  */
 struct reply *answer_new(fuse_req_t req, atomic_size_t *outstanding);
 

@@ -23,6 +23,10 @@ struct mount_params {
     void *ready_arg;
 };
 
+/* Blocks the signals that end the mount. To be called before the process starts its first
+ * thread, so that one of them can only be taken by mount_serve(), at leisure. */
+void mount_block_signals(void);
+
 /* Mounts and serves until unmounted or SIGTERM, SIGINT, SIGHUP. Everything parked is
  * answered before it returns. 0, or a negative code with the reason in `why`. */
 int mount_serve(const struct mount_params *params, char *why, size_t why_size);

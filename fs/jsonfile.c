@@ -43,8 +43,8 @@ static bool jsonfile_is_space(const char *bytes, size_t length)
     return true;
 }
 
-int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length, uint64_t owner,
-                   cJSON **value)
+int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length,
+                   uint64_t owner, cJSON **value)
 {
     int rc = 0;
     *value = NULL;

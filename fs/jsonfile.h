@@ -19,22 +19,22 @@
 
 struct jsonfile;
 
-struct jsonfile *jsonfile_new(void); /* NULL: no memory */
+struct jsonfile *jsonfile_new(void);       /* NULL: no memory */
 void jsonfile_free(struct jsonfile *file); /* accepts NULL */
 
 /*
  * Takes more bytes from the process `owner`. When they complete a value, *value is it
  * (the caller frees it with cJSON_Delete) and gathering starts again; NULL while it is
- * incomplete. E_INVALID_JSON (the bytes so far can never become a value) or another error
- * drops what was gathered. White space between values is passed over.
+ * incomplete. E_INVALID_JSON (the bytes so far can never become a value) or another
+ * error drops what was gathered. White space between values is passed over.
  */
-int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length, uint64_t owner,
-                   cJSON **value);
+int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length,
+                   uint64_t owner, cJSON **value);
 
 /*
- * The process `owner` closes a descriptor. If it wrote last and its value is incomplete,
- * that is dropped: E_INVALID_JSON. Another process's close means nothing: each child that
- * inherited the descriptor closes it when it exits.
+ * The process `owner` closes a descriptor. If it wrote last and its value is
+ * incomplete, that is dropped: E_INVALID_JSON. Another process's close means nothing:
+ * each child that inherited the descriptor closes it when it exits.
  */
 int jsonfile_flush(struct jsonfile *file, uint64_t owner);
 

@@ -1,6 +1,6 @@
 #include <xxhash.h>
 
-#define HASH_NONFATAL_OOM 1
+#define HASH_NONFATAL_OOM                1
 #define HASH_FUNCTION(key, length, hash) hash = (unsigned)XXH3_64bits(key, length)
 /* Without memory for the hash table the node is simply not found by others. */
 #define uthash_nonfatal_oom(node) ((node)->shared = false)
@@ -23,15 +23,16 @@ struct node_refusal {
 
 struct node_table {
     pthread_mutex_t lock;
-    struct node *root;   /* [const] */
-    struct node *hash;   /* [lock] the shared ones, by key */
-    struct node *all;    /* [lock] list */
-    size_t count;        /* [lock] */
+    struct node *root;                           /* [const] */
+    struct node *hash;                           /* [lock] the shared ones, by key */
+    struct node *all;                            /* [lock] list */
+    size_t count;                                /* [lock] */
     struct node_refusal refusals[NODE_REFUSALS]; /* [lock] by thread id */
 };
 
 /* A key of fixed fields, then the name. */
-static size_t node_key(const struct tree_place *place, const struct node_identity *identity,
+static size_t node_key(const struct tree_place *place,
+                       const struct node_identity *identity,
                        unsigned char key[NODE_KEY_MAX])
 {
     struct {
@@ -57,7 +58,8 @@ static size_t node_key(const struct tree_place *place, const struct node_identit
     return sizeof fixed + name_length;
 }
 
-struct node *node_new(const struct tree_place *place, const struct node_identity *identity)
+struct node *node_new(const struct tree_place *place,
+                      const struct node_identity *identity)
 {
     unsigned char key[NODE_KEY_MAX];
     size_t length = node_key(place, identity, key);
@@ -103,7 +105,7 @@ void node_table_free(struct node_table *table)
         return;
     HASH_CLEAR(hh, table->hash);
     DL_FOREACH_SAFE(table->all, node, next)
-        node_free(node);
+    node_free(node);
     node_free(table->root);
     (void)pthread_mutex_destroy(&table->lock);
     free(table);
@@ -199,7 +201,8 @@ void node_table_forget(struct node_table *table, struct node *node, uint64_t loo
         node_free(node);
 }
 
-/* [table->lock] Was this thread refused this place a moment ago? If not, remembers it. */
+/* [table->lock] Was this thread refused this place a moment ago? If not, remembers it.
+ */
 static bool node_refused_before(struct node_table *table, const struct node *node,
                                 int64_t thread, int64_t now_ms)
 {

@@ -1,25 +1,26 @@
 /*
- * The nodes that the kernel knows: what each look-up returned, for as long as the kernel
- * remembers it.
+ * The nodes that the kernel knows: what each look-up returned, for as long as the
+ * kernel remembers it.
  *
- *     node = node_table_find(table, &place, &identity);        // one more look-up of it
- *     if (node == NULL)
- *         node = node_table_add(table, node_new(...));         // or of one that came first
+ *     node = node_table_find(table, &place, &identity);        // one more look-up of
+ * it if (node == NULL) node = node_table_add(table, node_new(...));         // or of
+ * one that came first
  *     ... reply with node_id(node) ...
  *     node_table_forget(table, node, 1);                       // as often as looked up
  *
- * A directory or a small file is one node while it is known. What shows a log is one node
- * per anchor (base position, unclean generation, compactions), because the kernel must
- * never see two different contents in one node.
+ * A directory or a small file is one node while it is known. What shows a log is one
+ * node per anchor (base position, unclean generation, compactions), because the kernel
+ * must never see two different contents in one node.
  *
- * A node of `log` or `append` that is open for writing is not found by further look-ups:
- * the kernel locks the inode of an O_APPEND write exclusively, so that on one shared node
- * appenders would queue behind each other, deaf even to SIGKILL. Two that looked it up
- * before either opened it are parted by -ESTALE, at which the kernel looks up again. If
- * the same thread meets that a second time it shares, for the kernel retries only once.
+ * A node of `log` or `append` that is open for writing is not found by further
+ * look-ups: the kernel locks the inode of an O_APPEND write exclusively, so that on one
+ * shared node appenders would queue behind each other, deaf even to SIGKILL. Two that
+ * looked it up before either opened it are parted by -ESTALE, at which the kernel looks
+ * up again. If the same thread meets that a second time it shares, for the kernel
+ * retries only once.
  *
- * Thread-safe: table->lock, a short leaf. What is marked [const] may be read without it by
- * whoever holds a look-up or an open.
+ * Thread-safe: table->lock, a short leaf. What is marked [const] may be read without it
+ * by whoever holds a look-up or an open.
  */
 #ifndef TOPICFS_NODE_H
 #define TOPICFS_NODE_H
@@ -46,10 +47,10 @@ struct node {
     struct view *view;               /* [const] owned; NULL likewise */
     struct log_segment_info segment; /* [const] TREE_SEGMENT */
 
-    uint64_t lookups; /* [table->lock] */
-    unsigned opens;   /* [table->lock] */
-    unsigned writers; /* [table->lock] */
-    bool shared;      /* [table->lock] in the hash, so that look-ups find it */
+    uint64_t lookups;         /* [table->lock] */
+    unsigned opens;           /* [table->lock] */
+    unsigned writers;         /* [table->lock] */
+    bool shared;              /* [table->lock] in the hash, so that look-ups find it */
     struct node *prev, *next; /* [table->lock] */
     UT_hash_handle hh;        /* [table->lock] */
     size_t key_length;        /* [const] */
@@ -69,9 +70,10 @@ uint64_t node_id(const struct node_table *table, const struct node *node);
 /* A node with this place and identity, looked up once more; NULL if there is none. */
 struct node *node_table_find(struct node_table *table, const struct tree_place *place,
                              const struct node_identity *identity);
-/* A new node outside of the table; the caller sets partition, view and segment, which the
- * node then owns. NULL: no memory. */
-struct node *node_new(const struct tree_place *place, const struct node_identity *identity);
+/* A new node outside of the table; the caller sets partition, view and segment, which
+ * the node then owns. NULL: no memory. */
+struct node *node_new(const struct tree_place *place,
+                      const struct node_identity *identity);
 /* Frees a node that was not added. Accepts NULL. */
 void node_free(struct node *node);
 /* Takes the node; looked up once. If an equal one came first, that one is returned and
@@ -89,7 +91,8 @@ void node_table_close(struct node_table *table, struct node *node, bool writing)
 
 /*
  * For invalidation: ids of the directories and small files of one topic that are known
- * now (topic_id NULL: topics/ alone). Returns how many there are; stores at most `count`.
+ * now (topic_id NULL: topics/ alone). Returns how many there are; stores at most
+ * `count`.
  */
 size_t node_table_ids(struct node_table *table, const struct topic_id *topic_id,
                       uint64_t *ids, size_t count);

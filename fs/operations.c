@@ -10,10 +10,10 @@ struct operations {
     struct broker *broker;   /* [const] */
     pthread_t thread;        /* [const] */
     pthread_mutex_t lock;
-    pthread_cond_t wake;      /* [lock] */
-    struct operation *queue;  /* [lock] oldest first */
-    size_t waiting;           /* [lock] length of queue */
-    bool stopping;            /* [lock] */
+    pthread_cond_t wake;     /* [lock] */
+    struct operation *queue; /* [lock] oldest first */
+    size_t waiting;          /* [lock] length of queue */
+    bool stopping;           /* [lock] */
 };
 
 static const char *operation_name(enum operation_kind kind)
@@ -30,7 +30,8 @@ static const char *operation_name(enum operation_kind kind)
 }
 
 /* A partition is there when the broker has it open: subscribers have run by now. */
-static int operation_await(struct operations *operations, const struct operation *operation)
+static int operation_await(struct operations *operations,
+                           const struct operation *operation)
 {
     int rc = 0;
     const struct cluster_snapshot *snapshot = cluster_snapshot_get(operations->cluster);
@@ -48,12 +49,29 @@ static int operation_await(struct operations *operations, const struct operation
     return rc;
 }
 
-static int operation_run(struct operations *operations, const struct operation *operation,
-                         char *why, size_t why_size)
+/* Whether the topic is still the one that the requester had looked up. */
+static int operation_check_topic(struct operations *operations,
+                                 const struct operation *operation)
+{
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(operations->cluster);
+    const struct topic *topic = cluster_snapshot_topic(snapshot, operation->topic);
+    bool same = topic != NULL && topic_id_equal(&topic->id, &operation->topic_id);
+    cluster_snapshot_put(snapshot);
+    return same ? 0 : E_TOPIC_DELETED;
+}
+
+static int operation_run(struct operations *operations,
+                         const struct operation *operation, char *why, size_t why_size)
 {
     struct cluster *cluster = operations->cluster;
     const char *topic = operation->topic;
-    int rc;
+    int rc = 0;
+    if (operation->kind == OPERATION_ADD_PARTITION ||
+        operation->kind == OPERATION_SET_CONFIG ||
+        (operation->kind == OPERATION_SET_OWNER && topic[0] != '\0'))
+        rc = operation_check_topic(operations, operation);
+    if (rc < 0)
+        return rc;
     switch (operation->kind) {
     case OPERATION_CREATE_TOPIC:
         rc = cluster_create_topic(cluster, topic, NULL, operation->uid, operation->gid,
@@ -67,23 +85,25 @@ static int operation_run(struct operations *operations, const struct operation *
     case OPERATION_SET_CONFIG:
         return cluster_set_config(cluster, topic, operation->json, why, why_size);
     case OPERATION_SET_OWNER:
-        return cluster_set_owner(cluster, topic[0] != '\0' ? topic : NULL, operation->uid,
-                                 operation->gid, operation->mode);
+        return cluster_set_owner(cluster, topic[0] != '\0' ? topic : NULL,
+                                 operation->uid, operation->gid, operation->mode);
     case OPERATION_ADMIN:
         return cluster_admin(cluster, operation->name, operation->json, why, why_size);
     }
     return -EINVAL;
 }
 
-static void operation_carry_out(struct operations *operations, struct operation *operation)
+static void operation_carry_out(struct operations *operations,
+                                struct operation *operation)
 {
     char why[512] = "";
     int rc = operation_run(operations, operation, why, sizeof why);
     if (rc < 0) {
         /* The errno is all that the requester gets; the reason stands here. */
         diag(DIAG_WARNING, "%s %s%s refused: %s%s%s", operation_name(operation->kind),
-             operation->topic, operation->kind == OPERATION_ADMIN ? operation->name : "",
-             err_text(rc), why[0] != '\0' ? ": " : "", why);
+             operation->topic,
+             operation->kind == OPERATION_ADMIN ? operation->name : "", err_text(rc),
+             why[0] != '\0' ? ": " : "", why);
     }
     operation->done(operation, rc);
 }
@@ -134,11 +154,11 @@ void operations_stop(struct operations *operations)
     operations->queue = NULL;
     operations->waiting = 0;
     DL_FOREACH(queue, operation)
-        operation->state = OPERATION_RUNNING; /* interrupts come too late now */
+    operation->state = OPERATION_RUNNING; /* interrupts come too late now */
     (void)pthread_cond_signal(&operations->wake);
     (void)pthread_mutex_unlock(&operations->lock);
     DL_FOREACH_SAFE(queue, operation, next)
-        operation->done(operation, -EINTR);
+    operation->done(operation, -EINTR);
     (void)pthread_join(operations->thread, NULL);
 }
 

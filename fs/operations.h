@@ -1,6 +1,6 @@
 /*
- * What changes the cluster, on one thread that may wait for the store: FUSE workers hand
- * an operation over and go on; done() answers the request.
+ * What changes the cluster, on one thread that may wait for the store: FUSE workers
+ * hand an operation over and go on; done() answers the request.
  *
  *     operation_init(operation, OPERATION_CREATE_TOPIC, done);
  *     ... fill in what the kind needs ...
@@ -24,10 +24,10 @@ enum { OPERATIONS_MAX = 1024 };
 enum operation_kind {
     OPERATION_CREATE_TOPIC,  /* topic, uid, gid, mode */
     OPERATION_DELETE_TOPIC,  /* topic */
-    OPERATION_ADD_PARTITION, /* topic, partition */
-    OPERATION_SET_CONFIG,    /* topic, json */
-    OPERATION_SET_OWNER,     /* topic ("" = topics/), uid, gid, mode; -1 leaves as is */
-    OPERATION_ADMIN,         /* name, json */
+    OPERATION_ADD_PARTITION, /* topic, topic_id, partition */
+    OPERATION_SET_CONFIG,    /* topic, topic_id, json */
+    OPERATION_SET_OWNER, /* topic ("" = topics/), topic_id, uid, gid, mode; -1 leaves */
+    OPERATION_ADMIN,     /* name, json */
 };
 
 enum operation_state {
@@ -37,10 +37,13 @@ enum operation_state {
     OPERATION_INTERRUPTED, /* done() is called from within operations_interrupt() */
 };
 
-/* Embedded in the caller's request; the caller's until submitted, and from done() on. */
+/* Embedded in the caller's request; the caller's until submitted, and from done() on.
+ */
 struct operation {
     enum operation_kind kind;
     char topic[TOPIC_NAME_MAX + 1];
+    struct topic_id
+        topic_id; /* E_TOPIC_DELETED if the name is another topic's by now */
     char name[TREE_NAME_MAX]; /* of the admin operation */
     int32_t partition;
     uid_t uid;
@@ -57,16 +60,16 @@ struct operation {
 };
 
 struct operations *operations_start(struct cluster *cluster, struct broker *broker);
-/* Finishes what runs, ends what waits with -EINTR, and later submissions too; the thread
- * is gone when it returns. */
+/* Finishes what runs, ends what waits with -EINTR, and later submissions too; the
+ * thread is gone when it returns. */
 void operations_stop(struct operations *operations);
 void operations_free(struct operations *operations); /* accepts NULL; stopped before */
 
 void operation_init(struct operation *operation, enum operation_kind kind,
                     void (*done)(struct operation *operation, int code));
 void operations_submit(struct operations *operations, struct operation *operation);
-/* An operation that still waits ends with -EINTR, in here; one not yet submitted as soon
- * as it is; one that runs is left alone. Not after done(). */
+/* An operation that still waits ends with -EINTR, in here; one not yet submitted as
+ * soon as it is; one that runs is left alone. Not after done(). */
 void operations_interrupt(struct operations *operations, struct operation *operation);
 
 #endif

@@ -9,8 +9,8 @@ struct textfile {
     struct buf text;
 };
 
-static int textfile_render_config(const struct tree *tree, const struct tree_place *place,
-                                  struct buf *out)
+static int textfile_render_config(const struct tree *tree,
+                                  const struct tree_place *place, struct buf *out)
 {
     int rc = -ENOMEM;
     cJSON *object = NULL;

@@ -12,8 +12,8 @@ struct tree_kind_traits {
     double attr_timeout;
 };
 
-/* Directories and what is immutable hold for a second, and the notifier invalidates them
- * on change; views are looked up each time. */
+/* Directories and what is immutable hold for a second, and the notifier invalidates
+ * them on change; views are looked up each time. */
 static const struct tree_kind_traits tree_traits[] = {
     [TREE_ROOT] = {S_IFDIR, 0555, 1, 1},
     [TREE_TOPICS] = {S_IFDIR, 07777, 1, 1},
@@ -54,12 +54,9 @@ static const struct tree_name tree_topic_names[] = {
     {NULL, TREE_ROOT, false},
 };
 static const struct tree_name tree_partition_names[] = {
-    {"log", TREE_LOG, true},
-    {"state", TREE_STATE, true},
-    {"at", TREE_AT_DIR, true},
-    {"follow", TREE_FOLLOW_DIR, true},
-    {"json", TREE_JSON_DIR, true},
-    {"segments", TREE_SEGMENTS_DIR, false},
+    {"log", TREE_LOG, true},       {"state", TREE_STATE, true},
+    {"at", TREE_AT_DIR, true},     {"follow", TREE_FOLLOW_DIR, true},
+    {"json", TREE_JSON_DIR, true}, {"segments", TREE_SEGMENTS_DIR, false},
     {NULL, TREE_ROOT, false},
 };
 static const char *const tree_admin_names[] = {
@@ -83,7 +80,8 @@ bool tree_is_text(enum tree_kind kind)
 
 bool tree_is_view(enum tree_kind kind)
 {
-    return kind == TREE_LOG || kind == TREE_AT || kind == TREE_FOLLOW || kind == TREE_JSON;
+    return kind == TREE_LOG || kind == TREE_AT || kind == TREE_FOLLOW ||
+           kind == TREE_JSON;
 }
 
 double tree_entry_timeout(enum tree_kind kind)
@@ -113,7 +111,8 @@ int tree_number(const char *text, int64_t maximum, int64_t *out)
     return 0;
 }
 
-/* The first offset of a segment: as a number, or as the data directory's file has it. */
+/* The first offset of a segment: as a number, or as the data directory's file has it.
+ */
 static int tree_segment_number(const char *name, int64_t *out)
 {
     if (strlen(name) == 20) {
@@ -168,7 +167,8 @@ static int tree_partition_place(const struct tree *tree, const char *name,
     const struct topic *topic = tree_topic(snapshot, out);
     if (topic != NULL) {
         rc = -ENOENT;
-        if (tree_number(name, INT32_MAX, &number) == 0 && number < topic->partition_count) {
+        if (tree_number(name, INT32_MAX, &number) == 0 &&
+            number < topic->partition_count) {
             out->kind = TREE_PARTITION;
             out->partition = (int32_t)number;
             rc = 0;
@@ -178,7 +178,8 @@ static int tree_partition_place(const struct tree *tree, const char *name,
     return rc;
 }
 
-static int tree_where_place(enum tree_kind kind, const char *name, struct tree_place *out)
+static int tree_where_place(enum tree_kind kind, const char *name,
+                            struct tree_place *out)
 {
     if (strlen(name) >= sizeof out->name)
         return -EINVAL;
@@ -207,8 +208,8 @@ static int tree_cluster_place(const struct tree *tree, const struct tree_place *
     return 0;
 }
 
-int tree_child(const struct tree *tree, const struct tree_place *parent, const char *name,
-               struct tree_place *out)
+int tree_child(const struct tree *tree, const struct tree_place *parent,
+               const char *name, struct tree_place *out)
 {
     const struct tree_name *found = NULL;
     *out = *parent;
@@ -313,7 +314,8 @@ void tree_parent(const struct tree_place *place, struct tree_place *out)
     }
 }
 
-/* ---- attributes -------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------
+ */
 
 uint64_t tree_inode(const struct tree_place *place, uint64_t generation)
 {
@@ -347,8 +349,8 @@ static struct timespec tree_time(int64_t ms)
     return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1000000};
 }
 
-int tree_attr(const struct tree *tree, const struct tree_place *place, uint64_t generation,
-              struct stat *out)
+int tree_attr(const struct tree *tree, const struct tree_place *place,
+              uint64_t generation, struct stat *out)
 {
     const struct tree_kind_traits *traits = &tree_traits[place->kind];
     int64_t time_ms = tree->mounted_ms;
@@ -387,10 +389,11 @@ out:
     return rc;
 }
 
-/* ---- listings ---------------------------------------------------------------------- */
+/* ---- listings ----------------------------------------------------------------------
+ */
 
-static int tree_list_names(const struct tree_place *parent, const struct tree_name *names,
-                           tree_list_fn *fn, void *arg)
+static int tree_list_names(const struct tree_place *parent,
+                           const struct tree_name *names, tree_list_fn *fn, void *arg)
 {
     struct tree_place place = *parent;
     int rc = 0;
@@ -425,7 +428,8 @@ static int tree_list_topic(const struct tree *tree, const struct tree_place *par
     struct tree_place place = *parent;
     const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
     const struct topic *topic = tree_topic(snapshot, parent);
-    int rc = topic != NULL ? tree_list_names(parent, tree_topic_names, fn, arg) : -ESTALE;
+    int rc =
+        topic != NULL ? tree_list_names(parent, tree_topic_names, fn, arg) : -ESTALE;
     place.kind = TREE_PARTITION;
     for (int32_t i = 0; rc == 0 && i < topic->partition_count; i++) {
         char name[16];

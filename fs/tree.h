@@ -1,7 +1,7 @@
 /*
  * The tree that the mount shows: which names exist below a directory, what each of them
- * is, and the attributes that follow from that. No FUSE, no open files, no node ids; all
- * from the cluster's present snapshot, never waiting. Any thread.
+ * is, and the attributes that follow from that. No FUSE, no open files, no node ids;
+ * all from the cluster's present snapshot, never waiting. Any thread.
  *
  *     struct tree tree = {.cluster = cluster, .uid = getuid(), ...};
  *     struct tree_place place = {.kind = TREE_ROOT}, child;
@@ -62,10 +62,10 @@ enum { TREE_NAME_MAX = 320 };
 /* What a name stands for. A plain value: copy it freely. */
 struct tree_place {
     enum tree_kind kind;
-    struct topic_id topic_id;  /* from TREE_TOPIC down */
-    int32_t partition;         /* from TREE_PARTITION down */
-    int64_t base_offset;       /* TREE_SEGMENT */
-    struct where where;        /* TREE_AT, TREE_FOLLOW, TREE_JSON */
+    struct topic_id topic_id; /* from TREE_TOPIC down */
+    int32_t partition;        /* from TREE_PARTITION down */
+    int64_t base_offset;      /* TREE_SEGMENT */
+    struct where where;       /* TREE_AT, TREE_FOLLOW, TREE_JSON */
     char topic[TOPIC_NAME_MAX + 1];
     char name[TREE_NAME_MAX]; /* the <where> as written; a path below cluster/ */
 };
@@ -93,30 +93,33 @@ double tree_attr_timeout(enum tree_kind kind);
  * <where>); -ESTALE (the parent's topic was deleted, or made again); -ENAMETOOLONG.
  * Whether a segment exists is for the partition to tell.
  */
-int tree_child(const struct tree *tree, const struct tree_place *parent, const char *name,
-               struct tree_place *out);
+int tree_child(const struct tree *tree, const struct tree_place *parent,
+               const char *name, struct tree_place *out);
 /* The directory that holds `place`. */
 void tree_parent(const struct tree_place *place, struct tree_place *out);
-/* cluster/admin/<name> for a name that is an operation, whether it runs or not; -EPERM. */
+/* cluster/admin/<name> for a name that is an operation, whether it runs or not; -EPERM.
+ */
 int tree_admin_place(const struct tree_place *parent, const char *name,
                      struct tree_place *out);
 
 /*
  * Type, permissions, owner, link count, times and inode number; st_size is 0.
- * `generation` goes into the inode number: the count of unclean elections for what shows
- * a log, the version of a segment. 0 or -ESTALE (the topic was deleted, or made again).
+ * `generation` goes into the inode number: the count of unclean elections for what
+ * shows a log, the version of a segment. 0 or -ESTALE (the topic was deleted, or made
+ * again).
  */
-int tree_attr(const struct tree *tree, const struct tree_place *place, uint64_t generation,
-              struct stat *out);
+int tree_attr(const struct tree *tree, const struct tree_place *place,
+              uint64_t generation, struct stat *out);
 
-/* Stable over look-ups and restarts; another one for a topic made again. Never 0 or 1 but
- * for the root. */
+/* Stable over look-ups and restarts; another one for a topic made again. Never 0 or 1
+ * but for the root. */
 uint64_t tree_inode(const struct tree_place *place, uint64_t generation);
 
 /*
- * Calls fn for each entry of a directory but "." and ".."; nonzero from fn ends it and is
- * returned. What can be looked up but is not listed: segments/ and all that is in at/,
- * follow/, json/ and segments/, so that a recursive search reads each message once.
+ * Calls fn for each entry of a directory but "." and ".."; nonzero from fn ends it and
+ * is returned. What can be looked up but is not listed: segments/ and all that is in
+ * at/, follow/, json/ and segments/, so that a recursive search reads each message
+ * once.
  */
 typedef int tree_list_fn(void *arg, const char *name, const struct tree_place *place);
 int tree_list(const struct tree *tree, const struct tree_place *place, tree_list_fn *fn,

@@ -1,0 +1,30 @@
+/*
+ * Open directories: the listing as it was when reading began (again, at a rewinddir),
+ * so that positions mean the same while topics come and go.
+ *
+ * One owner at a time: the kernel reads one open directory by one thread.
+ */
+#ifndef TOPICFS_DIRECTORY_H
+#define TOPICFS_DIRECTORY_H
+
+#include "fs/mounted.h"
+
+struct directory;
+
+struct directory_entry {
+    char *name;
+    uint64_t inode;
+    mode_t type; /* S_IFDIR or S_IFREG */
+};
+
+struct directory *directory_new(void); /* NULL: no memory */
+void directory_free(struct directory *directory);
+
+/* Lists anew, "." and ".." first. 0; -ESTALE (the topic was deleted); -ENOMEM. */
+int directory_fill(struct directory *directory, struct mounted *mounted,
+                   const struct node *node);
+/* NULL behind the last. Borrowed until the next fill. */
+const struct directory_entry *directory_entry(const struct directory *directory,
+                                              size_t index);
+
+#endif
