@@ -21,7 +21,8 @@ endforeach()
 
 foreach(file ${BATS_FILES})
   get_filename_component(name ${file} NAME_WE)
-  topicfs_add_bats(bats-asan/${name} ${file} asan ${CMAKE_SOURCE_DIR}/build/asan/topicfs 400)
+  topicfs_add_bats(bats-asan/${name} ${file} asan ${CMAKE_SOURCE_DIR}/build/asan/topicfs
+    3 600)
   set_tests_properties(bats-asan/${name} PROPERTIES FIXTURES_REQUIRED build_asan)
 endforeach()
 
@@ -30,6 +31,6 @@ endforeach()
 foreach(file fault/concurrency.bats bats/streams.bats)
   get_filename_component(name ${file} NAME_WE)
   topicfs_add_bats(bats-tsan/${name} ${CMAKE_CURRENT_SOURCE_DIR}/${file} tsan
-    ${CMAKE_SOURCE_DIR}/build/tsan/topicfs 400)
+    ${CMAKE_SOURCE_DIR}/build/tsan/topicfs 6 600)
   set_tests_properties(bats-tsan/${name} PROPERTIES FIXTURES_REQUIRED build_tsan)
 endforeach()

@@ -192,12 +192,9 @@ no_daemon() {
         assert_output --partial "$WORK/d2"
     fi
     stop_daemon
-    # The format version stands in a file of the data directory.
-    local file
-    file=$(grep -rlE '(format|version)' "$DATA" --include='*' | grep -vE '\.log$|store' | head -n 1)
-    [ -n "$file" ]
+    local file=$DATA/meta.json
     cp "$file" "$WORK/saved"
-    sed -i -E '/version|format/s/\b1\b/999/' "$file"
+    sed -i 's/"version":1/"version":999/' "$file"
     run cmp "$file" "$WORK/saved"
     assert_failure
     run -1 within 10 "$TOPICFS_BIN" mount -f -o "data=$DATA" "$MNT"
