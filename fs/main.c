@@ -214,6 +214,7 @@ static int run_daemon(struct node *node)
     int rc;
 
     (void)signal(SIGPIPE, SIG_IGN);
+    mount_block_signals(); /* before the first thread */
     (void)umask(077); /* the data is for readers of the mount, by its modes */
     rc = node_start(node);
     if (rc == 0)
