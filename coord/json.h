@@ -3,7 +3,7 @@
  *
  * cJSON keeps numbers as double: integers beyond 2^53 would change. Every 64-bit value
  * goes through json_get_i64() and json_add_i64(): read, a number counts if it is
- * integral and within +-2^53, a decimal string within int64; written, it is a number,
+ * integral and below +-2^53, a decimal string within int64; written, it is a number,
  * exact.
  *
  * Pure; any thread.

@@ -1,8 +1,8 @@
 /*
  * The register of what is wrong now, shown as cluster/problems: one line per fault.
  *
- *     problems_set(problems, "damaged", "t-0", "segment 42: checksum mismatch at offset
- * " "57", "run topicfs check --repair with the node stopped");
+ *     problems_set(problems, "damaged", "t-0", "segment 42 is damaged",
+ *                  "run topicfs check --repair with the node stopped");
  *     ...
  *     problems_clear(problems, "damaged", "t-0");
  *
