@@ -93,6 +93,7 @@ static int handle_open_appender(struct handle *handle)
         .parking = handle->mounted->parking,
         .topic_id = place->topic_id,
         .partition = place->kind == TREE_APPEND ? -1 : place->partition,
+        .rotation = &handle->mounted->rotation,
     };
     return appender_open(&params, &handle->appender);
 }

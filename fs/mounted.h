@@ -26,6 +26,7 @@ struct mounted {
     struct parking *parking;
     struct notifier *notifier;
     atomic_size_t outstanding; /* answers due that don't wait for new messages */
+    _Atomic uint32_t rotation; /* where the next lines without a key go, see appender.h */
 };
 
 #endif
