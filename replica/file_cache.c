@@ -1,0 +1,169 @@
+#include "replica/file_cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct file_cache {
+    const struct disk *disk; /* [const] */
+    unsigned max_open;       /* [const] */
+    pthread_mutex_t lock;
+    unsigned open_count;            /* [lock] pinned, idle and dropped ones */
+    struct file_cache_file *newest; /* [lock] idle files only: those without a pin */
+    struct file_cache_file *oldest; /* [lock] */
+};
+
+struct file_cache *file_cache_new(const struct disk *disk, unsigned max_open)
+{
+    struct file_cache *cache = calloc(1, sizeof *cache);
+    if (cache == NULL)
+        return NULL;
+    cache->disk = disk;
+    cache->max_open = max_open == 0 ? FILE_CACHE_DEFAULT : max_open;
+    pthread_mutex_init(&cache->lock, NULL);
+    return cache;
+}
+
+/* Closes files that were taken off the cache, chained by `older`. [no lock] */
+static void close_chain(struct file_cache *cache, struct file_cache_file *file)
+{
+    while (file != NULL) {
+        struct file_cache_file *next = file->older;
+        cache->disk->ops->close(cache->disk, file->fd);
+        free(atomic_load(&file->memo));
+        free(file);
+        file = next;
+    }
+}
+
+static void idle_remove(struct file_cache *cache, struct file_cache_file *file)
+{
+    *(file->newer != NULL ? &file->newer->older : &cache->newest) = file->older;
+    *(file->older != NULL ? &file->older->newer : &cache->oldest) = file->newer;
+    file->newer = file->older = NULL;
+}
+
+static void idle_add(struct file_cache *cache, struct file_cache_file *file)
+{
+    file->newer = NULL;
+    file->older = cache->newest;
+    *(cache->newest != NULL ? &cache->newest->newer : &cache->oldest) = file;
+    cache->newest = file;
+}
+
+/* Takes idle files off until the limit is kept; the caller closes them unlocked. */
+static struct file_cache_file *evict(struct file_cache *cache)
+{
+    struct file_cache_file *chain = NULL;
+    while (cache->open_count > cache->max_open && cache->oldest != NULL) {
+        struct file_cache_file *file = cache->oldest;
+        idle_remove(cache, file);
+        *file->slot = NULL;
+        cache->open_count--;
+        file->older = chain;
+        chain = file;
+    }
+    return chain;
+}
+
+void file_cache_free(struct file_cache *cache)
+{
+    if (cache == NULL)
+        return;
+    cache->max_open = 0;
+    close_chain(cache, evict(cache));
+    pthread_mutex_destroy(&cache->lock);
+    free(cache);
+}
+
+static struct file_cache_file *pin_open_file(struct file_cache *cache,
+                                             struct file_cache_file *const *slot)
+{
+    struct file_cache_file *file = *slot;
+    if (file == NULL)
+        return NULL;
+    if (file->pins++ == 0)
+        idle_remove(cache, file);
+    return file;
+}
+
+int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
+                   int (*open_fn)(void *arg), void *arg, struct file_cache_file **out)
+{
+    pthread_mutex_lock(&cache->lock);
+    *out = pin_open_file(cache, slot);
+    pthread_mutex_unlock(&cache->lock);
+    if (*out != NULL)
+        return 0;
+
+    struct file_cache_file *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return -ENOMEM;
+    file->fd = open_fn(arg);
+    if (file->fd < 0) {
+        int rc = file->fd;
+        free(file);
+        return rc;
+    }
+
+    pthread_mutex_lock(&cache->lock);
+    cache->open_count++;
+    *out = pin_open_file(cache, slot);
+    struct file_cache_file *chain;
+    if (*out != NULL) { /* somebody else opened it meanwhile */
+        cache->open_count--;
+        chain = file;
+    } else {
+        file->pins = 1;
+        file->slot = slot;
+        *slot = *out = file;
+        chain = evict(cache);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    close_chain(cache, chain);
+    return 0;
+}
+
+void file_cache_unpin(struct file_cache *cache, struct file_cache_file *file)
+{
+    struct file_cache_file *chain = NULL;
+    pthread_mutex_lock(&cache->lock);
+    if (--file->pins == 0) {
+        if (file->slot == NULL) {
+            cache->open_count--;
+            chain = file;
+        } else {
+            idle_add(cache, file);
+            chain = evict(cache);
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    close_chain(cache, chain);
+}
+
+void file_cache_drop(struct file_cache *cache, struct file_cache_file **slot)
+{
+    struct file_cache_file *chain = NULL;
+    pthread_mutex_lock(&cache->lock);
+    struct file_cache_file *file = *slot;
+    if (file != NULL) {
+        *slot = NULL;
+        file->slot = NULL;
+        if (file->pins == 0) {
+            idle_remove(cache, file);
+            cache->open_count--;
+            chain = file;
+        }
+    }
+    pthread_mutex_unlock(&cache->lock);
+    close_chain(cache, chain);
+}
+
+unsigned file_cache_open_count(struct file_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    unsigned count = cache->open_count;
+    pthread_mutex_unlock(&cache->lock);
+    return count;
+}

@@ -1,0 +1,61 @@
+/*
+ * The open segment files of this node: at most so many at a time, the longest unused
+ * one closed first. Shared by all partitions, so that thousands of them need few
+ * descriptors.
+ *
+ * The owner of a file keeps a slot for it (NULL while it is closed) and pins the file
+ * for as long as it uses the descriptor:
+ *
+ *     struct file_cache_file *slot = NULL;
+ *     rc = file_cache_pin(cache, &slot, open_it, arg, &file);
+ *     pread(file->fd, ...);
+ *     file_cache_unpin(cache, file);
+ *     ...
+ *     file_cache_drop(cache, &slot);     // before the slot's memory goes
+ *
+ * A pinned file is never closed. When all are pinned, more than the maximum are open
+ * for as long as that lasts.
+ *
+ * Thread-safe: one mutex inside, not held while a file is opened or closed. Pinning a
+ * file that is open takes that mutex and nothing else.
+ */
+#ifndef TOPICFS_FILE_CACHE_H
+#define TOPICFS_FILE_CACHE_H
+
+#include "replica/disk.h"
+
+enum { FILE_CACHE_DEFAULT = 200 };
+
+struct file_cache;
+
+struct file_cache_file {
+    int fd; /* [const] */
+    /* What the owner remembers for as long as the file is open; freed with it by
+     * free(). Set once, by a holder of a pin (compare and exchange). */
+    void *_Atomic memo;
+    /* private: [the cache's mutex] */
+    unsigned pins;
+    struct file_cache_file **slot; /* NULL once dropped */
+    struct file_cache_file *newer, *older;
+};
+
+/* max_open 0 = FILE_CACHE_DEFAULT. NULL: no memory. `disk` is borrowed. */
+struct file_cache *file_cache_new(const struct disk *disk, unsigned max_open);
+/* All files must be unpinned; NULL is fine. */
+void file_cache_free(struct file_cache *cache);
+
+/*
+ * Pins the file of this slot; calls open_fn(arg) for a descriptor where it is closed
+ * (which then belongs to the cache). 0, or what open_fn returned, or -ENOMEM.
+ */
+int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
+                   int (*open_fn)(void *arg), void *arg, struct file_cache_file **out);
+void file_cache_unpin(struct file_cache *cache, struct file_cache_file *file);
+
+/* Empties the slot; the file is closed now or with its last pin. */
+void file_cache_drop(struct file_cache *cache, struct file_cache_file **slot);
+
+/* How many files are open now. */
+unsigned file_cache_open_count(struct file_cache *cache);
+
+#endif

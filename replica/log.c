@@ -1,0 +1,288 @@
+#include "replica/log_internal.h"
+#include "replica/recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { SEGMENT_TEXT_MAX = INT32_MAX };
+static const int64_t segment_offsets_max = INT64_C(1) << 31;
+
+/* ---- open and close -----------------------------------------------------------------
+ */
+
+static int make_dir(const struct log_params *params, bool *made)
+{
+    struct disk_stat st;
+    int rc = params->disk->ops->stat_path(params->disk, params->dir, &st);
+    if (rc == 0)
+        return st.is_dir ? 0 : -ENOTDIR;
+    if (rc != -ENOENT || !params->may_create)
+        return rc;
+    rc = params->disk->ops->mkdir(params->disk, params->dir);
+    *made = rc == 0;
+    return rc;
+}
+
+int log_open(const struct log_params *params, struct log **out)
+{
+    *out = NULL;
+    bool made = false;
+    int rc = make_dir(params, &made);
+    if (rc != 0)
+        return rc;
+    struct log *log = calloc(1, sizeof *log);
+    if (log == NULL)
+        return -ENOMEM;
+    pthread_mutex_init(&log->lock, NULL);
+    log->clock = params->clock;
+    log->on_damage = params->on_damage;
+    log->arg = params->arg;
+    log->config = *params->config;
+    log->last_timestamp_ms = INT64_MIN;
+    log->rewritten_end = INT64_MIN;
+    log->dirty_from = INT64_MAX;
+    log->dir_dirty = log->parent_dirty = made;
+    log->home =
+        segment_home_new(params->disk, params->files, &params->topic_id, params->dir);
+    rc = log->home == NULL ? -ENOMEM : 0;
+    if (rc == 0) {
+        const char *slash = strrchr(log->home->dir, '/');
+        log->name = slash != NULL ? slash + 1 : log->home->dir;
+        rc = recover_log(log, params);
+    }
+    if (rc != 0) {
+        log_close(log);
+        return rc;
+    }
+    *out = log;
+    return 0;
+}
+
+void log_close(struct log *log)
+{
+    if (log == NULL)
+        return;
+    for (size_t i = 0; i < log->count; i++)
+        segment_unref(log->segments[i]);
+    free(log->segments);
+    segment_home_unref(log->home);
+    pthread_mutex_destroy(&log->lock);
+    free(log);
+}
+
+void log_reconfigure(struct log *log, const struct topic_config *config)
+{
+    log->config = *config;
+}
+
+void log_bounds_get(struct log *log, struct log_bounds *out)
+{
+    pthread_mutex_lock(&log->lock);
+    *out = (struct log_bounds){.start = log->start,
+                               .end = log->end,
+                               .last_timestamp_ms = log->last_timestamp_ms,
+                               .rewrites = log->rewrites,
+                               .size_bytes = log->size_bytes};
+    pthread_mutex_unlock(&log->lock);
+    if (out->last_timestamp_ms == INT64_MIN)
+        out->last_timestamp_ms = 0;
+}
+
+/* ---- append -------------------------------------------------------------------------
+ */
+
+/* [append lock] The segment that is appended to; NULL where the next append begins one.
+ */
+static struct segment *active_segment(const struct log *log)
+{
+    if (log->count == 0)
+        return NULL;
+    struct segment *last = log->segments[log->count - 1];
+    return (last->flags & SEGMENT_CLOSED) ? NULL : last;
+}
+
+int log_roll(struct log *log)
+{
+    struct segment *old = active_segment(log);
+    pthread_mutex_lock(&log->lock);
+    int rc = log_table_reserve(log, log->count + 1);
+    pthread_mutex_unlock(&log->lock);
+    struct segment *segment = NULL;
+    if (rc == 0)
+        rc = segment_create(log->home, log->end.offset, log->end.position,
+                            log->clock->wall_ms(log->clock), 0, &segment);
+    if (rc != 0)
+        return rc;
+    segment->last_timestamp_ms = log->last_timestamp_ms;
+    if (old != NULL)
+        segment_restamp(old, true);
+
+    pthread_mutex_lock(&log->lock);
+    if (old != NULL) {
+        old->flags |= SEGMENT_CLOSED;
+        old->end_offset = log->end.offset;
+    }
+    log->segments[log->count++] = segment;
+    log->size_bytes += log_segment_bytes(segment);
+    log->dir_dirty = true;
+    if (segment->base_offset < log->dirty_from)
+        log->dirty_from = segment->base_offset;
+    pthread_mutex_unlock(&log->lock);
+    return 0;
+}
+
+static bool must_roll(const struct log *log, const struct segment *active,
+                      const struct batch *batch)
+{
+    if (active == NULL)
+        return true;
+    if (log->end.offset - active->base_offset > segment_offsets_max - 1)
+        return true;
+    if (active->text_size == 0)
+        return false;
+    int64_t size = active->text_size + batch->length;
+    return size > log->config.segment_bytes || size > SEGMENT_TEXT_MAX ||
+           batch->timestamp_ms - log->active_first_ms >= log->config.segment_ms;
+}
+
+static void publish(struct log *log, struct segment *segment, const struct batch *batch)
+{
+    if (segment->entry_count == 0)
+        log->active_first_ms = batch->timestamp_ms;
+    pthread_mutex_lock(&log->lock);
+    segment->text_size += batch->length;
+    segment->entry_count++;
+    segment->last_timestamp_ms = batch->timestamp_ms;
+    log->end.offset += batch->message_count;
+    log->end.position += batch->length;
+    segment->end_offset = log->end.offset;
+    log->last_timestamp_ms = batch->timestamp_ms;
+    log->size_bytes += batch->length + INDEX_ENTRY_BYTES;
+    segment->flags |= SEGMENT_DIRTY;
+    if (segment->base_offset < log->dirty_from)
+        log->dirty_from = segment->base_offset;
+    pthread_mutex_unlock(&log->lock);
+}
+
+int log_append(struct log *log, struct batch *batch, const void *bytes)
+{
+    if (atomic_load(&log->offline))
+        return E_OFFLINE;
+    if (batch->message_count == 0 || batch->length < batch->message_count)
+        return -EINVAL;
+    if (batch->length > SEGMENT_TEXT_MAX)
+        return -EMSGSIZE;
+    if (batch->timestamp_ms < log->last_timestamp_ms)
+        batch->timestamp_ms = log->last_timestamp_ms;
+    batch->payload_hash = XXH3_64bits(bytes, batch->length);
+
+    int rc = 0;
+    if (must_roll(log, active_segment(log), batch))
+        rc = log_roll(log);
+    if (rc != 0)
+        return rc;
+    struct segment *segment = active_segment(log);
+    batch->base_offset = log->end.offset;
+    batch->position = segment->text_size;
+    rc = segment_append(segment, batch, bytes);
+    if (rc == E_OFFLINE)
+        atomic_store(&log->offline, true);
+    batch->position = log->end.position;
+    if (rc == 0)
+        publish(log, segment, batch);
+    return rc;
+}
+
+/* ---- flush --------------------------------------------------------------------------
+ */
+
+/* The first dirty segment at or above base offset `from`, marked clean; NULL: none. */
+static struct segment *take_dirty(struct log *log, int64_t from)
+{
+    struct segment *found = NULL;
+    pthread_mutex_lock(&log->lock);
+    size_t i = (size_t)(log_table_by_offset(log, from - 1) + 1);
+    for (; found == NULL && i < log->count; i++) {
+        if (log->segments[i]->flags & SEGMENT_DIRTY)
+            found = segment_ref(log->segments[i]);
+    }
+    if (found != NULL)
+        found->flags &= ~(uint32_t)SEGMENT_DIRTY;
+    pthread_mutex_unlock(&log->lock);
+    return found;
+}
+
+static int flush_segments(struct log *log, int64_t first, int64_t end_offset)
+{
+    int rc = 0;
+    /* What begins at or behind end_offset was appended after the call. */
+    for (int64_t from = first; rc == 0 && from <= end_offset;) {
+        struct segment *segment = take_dirty(log, from);
+        if (segment == NULL)
+            break;
+        from = segment->base_offset + 1;
+        rc = segment_flush(segment);
+        if (rc == -ESTALE) /* dropped meanwhile */
+            rc = 0;
+        if (rc != 0) {
+            pthread_mutex_lock(&log->lock);
+            segment->flags |= SEGMENT_DIRTY;
+            pthread_mutex_unlock(&log->lock);
+        }
+        segment_unref(segment);
+    }
+    return rc;
+}
+
+static int flush_parent(const struct disk *disk, const char *dir)
+{
+    char parent[strlen(dir) + 2];
+    memcpy(parent, dir, strlen(dir) + 1);
+    char *slash = strrchr(parent, '/');
+    if (slash == NULL)
+        return disk->ops->flush_dir(disk, ".");
+    slash[slash == parent ? 1 : 0] = '\0';
+    return disk->ops->flush_dir(disk, parent);
+}
+
+int log_flush(struct log *log, int64_t *flushed)
+{
+    if (atomic_load(&log->offline))
+        return E_OFFLINE;
+    pthread_mutex_lock(&log->lock);
+    int64_t end = log->end.offset;
+    int64_t first = log->dirty_from;
+    bool dir = log->dir_dirty;
+    bool parent = log->parent_dirty;
+    log->dirty_from = INT64_MAX;
+    log->dir_dirty = log->parent_dirty = false;
+    pthread_mutex_unlock(&log->lock);
+
+    int rc = first == INT64_MAX ? 0 : flush_segments(log, first, end);
+    const struct disk *disk = log->home->disk;
+    bool failed = rc == E_OFFLINE;
+    if (rc == 0 && dir) {
+        rc = disk->ops->flush_dir(disk, log->home->dir);
+        failed = rc != 0;
+    }
+    if (rc == 0 && parent) {
+        rc = flush_parent(disk, log->home->dir);
+        failed = rc != 0;
+    }
+    if (failed) {
+        atomic_store(&log->offline, true);
+        return E_OFFLINE;
+    }
+    if (rc != 0) { /* nothing was lost: a file could not be opened just now */
+        pthread_mutex_lock(&log->lock);
+        log->dir_dirty |= dir;
+        log->parent_dirty |= parent;
+        if (first < log->dirty_from)
+            log->dirty_from = first;
+        pthread_mutex_unlock(&log->lock);
+        return rc;
+    }
+    *flushed = end;
+    return 0;
+}
