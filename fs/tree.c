@@ -202,6 +202,9 @@ static int tree_cluster_place(const struct tree *tree, const struct tree_place *
     int rc = cluster_tree_kind(tree->cluster, out->name, &kind);
     if (rc < 0)
         return rc;
+    /* There only while it runs; what creates it asks tree_admin_place(). */
+    if (kind == CLUSTER_ADMIN_FILE && !cluster_admin_running(tree->cluster, name))
+        return -ENOENT;
     out->kind = kind == CLUSTER_DIR    ? TREE_CLUSTER_DIR
                 : kind == CLUSTER_FILE ? TREE_CLUSTER_FILE
                                        : TREE_ADMIN_FILE;
@@ -341,6 +344,7 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation)
     uint64_t hash = XXH3_64bits(&fixed, sizeof fixed);
     if (place->name[0] != '\0')
         hash = XXH3_64bits_withSeed(place->name, strlen(place->name), hash);
+    hash >>= 1; /* signed in many a program */
     return hash > 1 ? hash : hash + 2;
 }
 
