@@ -193,6 +193,14 @@ static void adopt(const struct sort_out *sort, const char *name)
     free(dir);
 }
 
+/* A topic that was deleted while this node was away. */
+static bool was_deleted(const struct sort_out *sort, const char *dir)
+{
+    struct topic_id id;
+    return broker_dir_topic_id(dir, &id) == 0 &&
+           cluster_snapshot_deleted(sort->snapshot, &id);
+}
+
 static int remove_deleted(void *arg, const char *name)
 {
     const struct broker *broker = arg;
@@ -227,6 +235,8 @@ int broker_sort_out_strays(struct broker *broker)
         char *dir = datadir_file(broker->params.datadir, sort.names[i]);
         if (!rc && lost_store) {
             adopt(&sort, sort.names[i]);
+        } else if (!rc && dir && was_deleted(&sort, dir)) {
+            rc = log_remove(&disk_real, dir);
         } else if (!rc && dir) {
             broker_set_aside(broker, dir,
                              "the coordination store knows no such partition");
