@@ -14,11 +14,11 @@ static int lookup_status(struct mounted *mounted, const struct tree_place *place
 {
     struct partition *partition = lookup_partition(mounted, place);
     if (partition == NULL)
-        return E_OFFLINE;
+        return tree_topic_exists(&mounted->tree, place) ? E_OFFLINE : E_TOPIC_DELETED;
     partition_status_get(partition, status);
     if (status->deleted) {
         partition_unref(partition);
-        return -ENOENT;
+        return E_TOPIC_DELETED;
     }
     *out = partition;
     return 0;

@@ -12,7 +12,8 @@
 #include "fs/mounted.h"
 
 /* A node for the place, looked up once more: give it back with node_table_forget().
- * 0; -ENOENT; E_OFFLINE (the partition is not open here); what view_open() says. */
+ * 0; -ENOENT; E_TOPIC_DELETED; E_OFFLINE (the partition is not open here); what
+ * view_open() says. */
 int lookup_node(struct mounted *mounted, const struct tree_place *place,
                 struct node **out);
 

@@ -46,7 +46,7 @@ static size_t node_key(const struct tree_place *place,
     memset(&fixed, 0, sizeof fixed);
     fixed.identity = *identity;
     fixed.kind = (int32_t)place->kind;
-    if (place->kind >= TREE_TOPIC && place->kind <= TREE_SEGMENT)
+    if (tree_is_in_topic(place->kind))
         fixed.topic_id = place->topic_id;
     if (place->kind >= TREE_PARTITION && place->kind <= TREE_SEGMENT)
         fixed.partition = place->partition;
@@ -263,7 +263,7 @@ size_t node_table_ids(struct node_table *table, const struct topic_id *topic_id,
         enum tree_kind kind = node->place.kind;
         bool wanted = topic_id == NULL
                           ? kind == TREE_TOPICS
-                          : kind >= TREE_TOPIC && kind <= TREE_SEGMENT &&
+                          : tree_is_in_topic(kind) &&
                                 topic_id_equal(&node->place.topic_id, topic_id);
         if (!wanted)
             continue;

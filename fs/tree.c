@@ -84,6 +84,11 @@ bool tree_is_view(enum tree_kind kind)
            kind == TREE_JSON;
 }
 
+bool tree_is_in_topic(enum tree_kind kind)
+{
+    return kind >= TREE_TOPIC && kind <= TREE_SEGMENT;
+}
+
 double tree_entry_timeout(enum tree_kind kind)
 {
     return tree_traits[kind].entry_timeout;
@@ -140,6 +145,14 @@ static const struct topic *tree_topic(const struct cluster_snapshot *snapshot,
     if (topic == NULL || !topic_id_equal(&topic->id, &place->topic_id))
         return NULL;
     return topic;
+}
+
+bool tree_topic_exists(const struct tree *tree, const struct tree_place *place)
+{
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
+    bool exists = tree_topic(snapshot, place) != NULL;
+    cluster_snapshot_put(snapshot);
+    return exists;
 }
 
 static int tree_topic_place(const struct tree *tree, const char *name,
@@ -333,7 +346,7 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation)
         return 1;
     memset(&fixed, 0, sizeof fixed);
     fixed.kind = (int32_t)place->kind;
-    if (place->kind >= TREE_TOPIC && place->kind <= TREE_SEGMENT) {
+    if (tree_is_in_topic(place->kind)) {
         fixed.topic_id = place->topic_id;
         fixed.generation = generation;
         if (place->kind >= TREE_PARTITION)
@@ -369,7 +382,7 @@ int tree_attr(const struct tree *tree, const struct tree_place *place,
         out->st_uid = snapshot->topics_uid;
         out->st_gid = snapshot->topics_gid;
         mode = snapshot->topics_mode;
-    } else if (place->kind >= TREE_TOPIC && place->kind <= TREE_SEGMENT) {
+    } else if (tree_is_in_topic(place->kind)) {
         const struct topic *topic = tree_topic(snapshot, place);
         if (topic == NULL) {
             rc = -ESTALE;
@@ -465,6 +478,8 @@ static int tree_list_cluster_entry(void *arg, const char *name, bool is_dir)
 int tree_list(const struct tree *tree, const struct tree_place *place, tree_list_fn *fn,
               void *arg)
 {
+    if (tree_is_in_topic(place->kind) && !tree_topic_exists(tree, place))
+        return -ESTALE;
     switch (place->kind) {
     case TREE_ROOT:
         return tree_list_names(place, tree_root_names, fn, arg);

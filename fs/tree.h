@@ -84,6 +84,8 @@ bool tree_takes_json(enum tree_kind kind);
 bool tree_is_text(enum tree_kind kind);
 /* An anchored range of a log: log, at/, follow/, json/. */
 bool tree_is_view(enum tree_kind kind);
+/* A topic's directory, or something in it: topic and topic_id are set. */
+bool tree_is_in_topic(enum tree_kind kind);
 /* How long the kernel may keep a look-up and the attributes, in seconds. */
 double tree_entry_timeout(enum tree_kind kind);
 double tree_attr_timeout(enum tree_kind kind);
@@ -95,6 +97,8 @@ double tree_attr_timeout(enum tree_kind kind);
  */
 int tree_child(const struct tree *tree, const struct tree_place *parent,
                const char *name, struct tree_place *out);
+/* Whether the topic that `place` is in is still there, and the same one. */
+bool tree_topic_exists(const struct tree *tree, const struct tree_place *place);
 /* The directory that holds `place`. */
 void tree_parent(const struct tree_place *place, struct tree_place *out);
 /* cluster/admin/<name> for a name that is an operation, whether it runs or not; -EPERM.
