@@ -1,0 +1,137 @@
+/*
+ * However a text is cut into writes, the stored lines are the same: those that are not
+ * too long, in order, the unterminated last one included (it ends at close).
+ *
+ * The first byte is the limit, the second seeds the cuts, the rest is the text. The
+ * writer sends the rest of a short write. Where a line is refused, it steps over a
+ * whole one; of one that it began earlier it sends the same bytes again or goes on
+ * behind it.
+ */
+#include "fs/lines.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_REQUIRE(condition)                                                        \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+            abort();                                                                   \
+        }                                                                              \
+    } while (0)
+
+struct store {
+    char *bytes; /* the stored lines, then the part that waits */
+    size_t length;
+    size_t pending;
+    struct lines_state state;
+};
+
+static uint32_t fuzz_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return *seed >> 16;
+}
+
+/* One write. Returns what it took, 0 if it was refused. */
+static size_t fuzz_write(struct store *store, size_t max, const char *bytes,
+                         size_t length)
+{
+    struct lines_cut cut;
+    lines_cut(&store->state, store->pending, max, bytes, length, &cut);
+    FUZZ_REQUIRE(cut.consumed <= length);
+    FUZZ_REQUIRE(cut.consumed == cut.skip + cut.complete + cut.tail);
+    FUZZ_REQUIRE((cut.error != 0) == (cut.consumed == 0));
+    FUZZ_REQUIRE(cut.count == lines_count(bytes + cut.skip, cut.complete));
+    FUZZ_REQUIRE(cut.complete == 0 || bytes[cut.skip + cut.complete - 1] == '\n');
+    FUZZ_REQUIRE(store->pending == 0 || cut.skip == 0);
+    store->state = cut.after;
+    if (cut.error != 0) {
+        store->length -= store->pending;
+        store->pending = 0;
+        return 0;
+    }
+    memcpy(store->bytes + store->length, bytes + cut.skip, cut.complete + cut.tail);
+    store->length += cut.complete + cut.tail;
+    store->pending = cut.tail + (cut.complete == 0 ? store->pending : 0);
+    FUZZ_REQUIRE(store->pending <= max);
+    FUZZ_REQUIRE(!store->state.discarding || store->pending == 0);
+    return cut.consumed;
+}
+
+/* How far the writer steps after a refusal; 0: it sends the same again. */
+static size_t fuzz_step(const char *bytes, size_t length, const char *end,
+                        size_t had_pending, uint32_t *seed)
+{
+    const char *newline = memchr(bytes, '\n', length);
+    size_t line = newline != NULL ? (size_t)(newline - bytes) + 1 : length;
+    if (had_pending == 0 && newline != NULL)
+        return line;
+    if (fuzz_random(seed) % 2 == 0)
+        return 0;
+    /* What looks like the same bytes again is taken for that. */
+    if (newline != NULL && (size_t)(end - bytes) >= 2 * line &&
+        memcmp(bytes, bytes + line, line) == 0)
+        return 0;
+    return line;
+}
+
+static void fuzz_send(struct store *store, size_t max, const char *text, size_t length,
+                      uint32_t seed)
+{
+    const char *end = text + length;
+    while (text < end) {
+        size_t piece = fuzz_random(&seed) % 24 + 1;
+        if (piece > (size_t)(end - text))
+            piece = (size_t)(end - text);
+        while (piece > 0) {
+            size_t pending = store->pending;
+            size_t taken = fuzz_write(store, max, text, piece);
+            if (taken == 0)
+                taken = fuzz_step(text, piece, end, pending, &seed);
+            text += taken;
+            piece -= taken;
+        }
+    }
+}
+
+static size_t fuzz_expect(size_t max, const char *text, size_t length, char *out)
+{
+    size_t filled = 0;
+    const char *end = text + length;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        size_t line = (size_t)((newline != NULL ? newline : end) - text);
+        if (line <= max) {
+            memcpy(out + filled, text, line);
+            filled += line;
+            out[filled++] = '\n';
+        }
+        text += line + (newline != NULL);
+    }
+    return filled;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct store store = {0};
+    char *want = malloc(2 * size + 2);
+    size_t want_length;
+    size_t max;
+    store.bytes = malloc(2 * size + 2);
+    if (size >= 2 && store.bytes != NULL && want != NULL) {
+        max = data[0] % 20 + 1U;
+        fuzz_send(&store, max, (const char *)data + 2, size - 2, data[1]);
+        if (store.pending > 0)
+            store.bytes[store.length++] = '\n';
+        want_length = fuzz_expect(max, (const char *)data + 2, size - 2, want);
+        FUZZ_REQUIRE(store.length == want_length);
+        FUZZ_REQUIRE(memcmp(store.bytes, want, want_length) == 0);
+    }
+    free(store.bytes);
+    free(want);
+    return 0;
+}
