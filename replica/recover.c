@@ -416,6 +416,20 @@ static int bridge(struct recovery *recovery, int64_t base)
     return 0;
 }
 
+/* Behind every offset that the last segment may have given. */
+static int end_of_damaged(struct recovery *recovery,
+                          const struct recover_segment *found, int64_t *end)
+{
+    int64_t base = found->segment->base_offset;
+    int64_t lines = 0;
+    int rc = 0;
+    if (found->has_text)
+        rc = recover_segment_count_lines(found, 0, &lines);
+    *end = larger(larger(base + lines, found->end_offset), base + 1);
+    *end = larger(*end, larger(recovery->limit, recovery->params->log_end_offset));
+    return rc;
+}
+
 static int take_segment(struct recovery *recovery, int64_t base, int64_t next)
 {
     bool torn = may_be_torn(recovery, next);
@@ -438,13 +452,13 @@ static int take_segment(struct recovery *recovery, int64_t base, int64_t next)
     const char *what = whole_damage(&found, next, &suffix);
     bool above = base >= recovery->limit;
     bool empty = found.text_size == 0 && found.entries == 0;
-    if (rc != 0) {
-    } else if (what == NULL) {
+    if (rc == 0 && what == NULL) {
         rc = torn ? take_tail(recovery, &found, next)
                   : take_closed(recovery, &found, next);
-    } else if (torn && above && empty && next == INT64_MAX) {
+    } else if (rc == 0 && torn && above && empty && next == INT64_MAX) {
         rc = renew_empty(recovery, &found);
-    } else if (torn && above && recovery->params->recovery == LOG_MACHINE_CRASHED &&
+    } else if (rc == 0 && torn && above &&
+               recovery->params->recovery == LOG_MACHINE_CRASHED &&
                recovery->params->flushed_offset >= 0) {
         rc = remove_torn(recovery, &found);
     } else {

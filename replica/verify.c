@@ -10,8 +10,7 @@ int verify_open(struct verify *verify, const struct disk *disk, int file)
 {
     *verify = (struct verify){.disk = disk, .file = file};
     verify->window = malloc(VERIFY_WINDOW_BYTES);
-    verify->hash = XXH3_createState();
-    return verify->window == NULL || verify->hash == NULL ? -ENOMEM : 0;
+    return verify->window == NULL ? -ENOMEM : 0;
 }
 
 void verify_close(struct verify *verify)
@@ -51,6 +50,10 @@ static bool window_holds(const struct verify *verify, int64_t at, size_t length)
 static int hash_in_parts(struct verify *verify, const struct batch *batch,
                          uint64_t *out)
 {
+    if (verify->hash == NULL)
+        verify->hash = XXH3_createState();
+    if (verify->hash == NULL)
+        return -ENOMEM;
     XXH3_64bits_reset(verify->hash);
     int64_t at = batch->position;
     int64_t end = at + batch->length;

@@ -24,13 +24,13 @@
 struct verify {
     const struct disk *disk;
     int file;
-    void *hash;      /* XXH3 state, for batches that exceed the window */
+    void *hash;      /* XXH3 state, made for the first batch that exceeds the window */
     uint8_t *window; /* VERIFY_WINDOW_BYTES */
     int64_t at;      /* what the window holds */
     size_t length;
 };
 
-enum { VERIFY_WINDOW_BYTES = 256 * 1024, VERIFY_CHUNK_BYTES = 64 * 1024 };
+enum { VERIFY_WINDOW_BYTES = 64 * 1024, VERIFY_CHUNK_BYTES = 64 * 1024 };
 
 /* 0 or -ENOMEM. verify_close() is needed in either case, and fine after memset 0. */
 int verify_open(struct verify *verify, const struct disk *disk, int file);
