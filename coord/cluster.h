@@ -1,6 +1,6 @@
 /*
- * The cluster as this node knows it: topics, who leads, who is alive; and the operations
- * that change it.
+ * The cluster as this node knows it: topics, who leads, who is alive; and the
+ * operations that change it.
  *
  *     cluster_open(&params, &cluster);
  *     cluster_subscribe(cluster, on_change, broker);
@@ -10,14 +10,14 @@
  *     ...
  *     cluster_snapshot_put(snapshot);
  *
- * A snapshot is immutable and reference-counted: getting one takes a short lock and never
- * waits for the store. Operations (create, delete, ...) block on the store: they belong on
- * a thread that may wait, never on a FUSE worker. They return once the change is in this
- * node's snapshot and every subscriber has been called for it.
+ * A snapshot is immutable and reference-counted: getting one takes a short lock and
+ * never waits for the store. Operations (create, delete, ...) block on the store: they
+ * belong on a thread that may wait, never on a FUSE worker. They return once the change
+ * is in this node's snapshot and every subscriber has been called for it.
  *
- * In the embedded store this node is the whole cluster: it wins the controller election at
- * open, and every partition that it leads gets a new leader epoch, because a leader epoch
- * belongs to one incarnation (broker epoch) of its leader.
+ * In the embedded store this node is the whole cluster: it wins the controller election
+ * at open, and every partition that it leads gets a new leader epoch, because a leader
+ * epoch belongs to one incarnation (broker epoch) of its leader.
  */
 #ifndef TOPICFS_CLUSTER_H
 #define TOPICFS_CLUSTER_H
@@ -43,7 +43,8 @@ void topic_id_format(const struct topic_id *id, char text[TOPIC_ID_TEXT]);
 int topic_id_parse(const char *text, struct topic_id *id);
 bool topic_id_equal(const struct topic_id *a, const struct topic_id *b);
 
-/* Kafka's rule (org.apache.kafka.common.internals.Topic): 1 to 249 of [a-zA-Z0-9._-], not
+/* Kafka's rule (org.apache.kafka.common.internals.Topic): 1 to 249 of [a-zA-Z0-9._-],
+ * not
  * "." or "..". 0 or E_INVALID_NAME. */
 int topic_name_check(const char *name);
 
@@ -97,10 +98,10 @@ struct cluster;
 
 struct cluster_params {
     const struct mount_config *config; /* borrowed for the cluster's life */
-    const char *store_dir;             /* embedded: where its files are; created if absent */
-    const char *instance;              /* this data directory's instance id */
-    struct problems *problems;         /* borrowed */
-    const struct clock *clock;         /* borrowed */
+    const char *store_dir;     /* embedded: where its files are; created if absent */
+    const char *instance;      /* this data directory's instance id */
+    struct problems *problems; /* borrowed */
+    const struct clock *clock; /* borrowed */
 };
 
 /*
@@ -120,15 +121,29 @@ void cluster_snapshot_put(const struct cluster_snapshot *snapshot); /* accepts N
 /* NULL if there is none. Borrowed from the snapshot. */
 const struct topic *cluster_snapshot_topic(const struct cluster_snapshot *snapshot,
                                            const char *name);
-const struct topic *cluster_snapshot_topic_by_id(const struct cluster_snapshot *snapshot,
-                                                 const struct topic_id *id);
+const struct topic *
+cluster_snapshot_topic_by_id(const struct cluster_snapshot *snapshot,
+                             const struct topic_id *id);
 
 /*
- * Calls fn(arg, snapshot) at once with the present snapshot, then after every change, in
- * order, from the thread that made the change, with no lock held that an operation or
- * cluster_snapshot_get() needs. fn must not call an operation. At most four subscribers,
- * before the first operation. unsubscribe: returns after a running fn has returned, and
- * fn is not called again; not from within fn.
+ * Whether a topic of this id was deleted (within a week, and among the last 1,000):
+ * then what a node still has of it is to be removed, not kept as something unknown.
+ */
+bool cluster_snapshot_deleted(const struct cluster_snapshot *snapshot,
+                              const struct topic_id *id);
+
+/*
+ * Whether cluster_open() found no store and made a new one. With partition directories
+ * there, the store was lost: cluster_adopt_topic() brings their topics back.
+ */
+bool cluster_store_was_created(const struct cluster *cluster);
+
+/*
+ * Calls fn(arg, snapshot) at once with the present snapshot, then after every change,
+ * in order, from the thread that made the change, with no lock held that an operation
+ * or cluster_snapshot_get() needs. fn must not call an operation. At most four
+ * subscribers, before the first operation. unsubscribe: returns after a running fn has
+ * returned, and fn is not called again; not from within fn.
  */
 typedef void cluster_change_fn(void *arg, const struct cluster_snapshot *snapshot);
 int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg);
@@ -137,33 +152,58 @@ void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *a
 /* Operations. All: 0, a code from coord/err.h, or a negative errno; `why` (may be NULL)
  * gets the reason in words. */
 
-/* `settings` (may be NULL) overrides the mount's defaults for this topic. */
-int cluster_create_topic(struct cluster *cluster, const char *name, const cJSON *settings,
-                         uid_t uid, gid_t gid, mode_t mode, char *why, size_t why_size);
+/*
+ * `settings` (may be NULL) overrides the mount's defaults for this topic.
+ * E_TOPIC_EXISTS, E_INVALID_NAME, E_INVALID_CONFIG, E_INVALID_REPLICATION_FACTOR. Names
+ * that begin with
+ * "__" are kept for topicfs itself: E_INVALID_NAME. Names that differ only in '.' and
+ * '_' may stand side by side (Kafka refuses them, as its metrics can't tell them
+ * apart).
+ */
+int cluster_create_topic(struct cluster *cluster, const char *name,
+                         const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
+                         char *why, size_t why_size);
 int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
                          size_t why_size);
-/* `partition` must be the next number: E_INVALID_PARTITION otherwise, -EEXIST if there. */
+/* `partition` must be the next number: E_INVALID_PARTITION otherwise, -EEXIST if there.
+ */
 int cluster_add_partition(struct cluster *cluster, const char *name, int32_t partition,
                           char *why, size_t why_size);
 int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
                        char *why, size_t why_size);
+/*
+ * Recreates a topic whose store entries were lost, from what its partition directories
+ * say: with this id, `partitions` partitions on this node and default settings. Their
+ * leader epochs begin above any that the logs may hold. Also for names that begin with
+ * "__". E_TOPIC_EXISTS (with any id), E_TOPIC_DELETED (this id was deleted),
+ * E_INVALID_NAME, E_INVALID_PARTITION (partitions < 1).
+ */
+int cluster_adopt_topic(struct cluster *cluster, const char *name,
+                        const struct topic_id *id, int32_t partitions, char *why,
+                        size_t why_size);
 /* `name` NULL: of topics/ itself. (uid_t)-1, (gid_t)-1, (mode_t)-1 leave as it is. */
 int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
                       mode_t mode);
 
 /*
- * Writes an admin file: operation is "preferred_replica_election", "reassign_partitions" or
- * "delete_topics"; validated as a whole, then carried out. With one node all of them are
- * done when this returns; the outcome stands in cluster/admin/last/<operation>.
+ * Writes an admin file: operation is "preferred_replica_election",
+ * "reassign_partitions" or "delete_topics"; validated as a whole, then carried out.
+ * With one node all of them are done when this returns; the outcome stands in
+ * cluster/admin/last/<operation>.
  */
 int cluster_admin(struct cluster *cluster, const char *operation, const cJSON *request,
                   char *why, size_t why_size);
 
 /*
  * The tree under cluster/, rendered from a snapshot. `path` is relative ("" = the top,
- * "brokers/ids/0"). kind: 0 and CLUSTER_DIR or CLUSTER_FILE, or -ENOENT. list calls
- * fn(arg, name, is_dir) per entry; a nonzero return of fn ends it. read appends the text
- * with a final newline. All from memory; any thread.
+ * "brokers/ids/0"). kind: 0 and CLUSTER_DIR or CLUSTER_FILE, or -ENOENT.
+ *
+ * The three admin operations are names that a user may create (`>`) at any time: kind
+ * says CLUSTER_ADMIN_FILE for them whether the operation runs or not. The file is there
+ * only while it runs: then list shows it and cluster_admin_running() is true; otherwise
+ * read answers -ENOENT, and a lookup that is not for creating should too. list calls
+ * fn(arg, name, is_dir) per entry; a nonzero return of fn ends it. read appends the
+ * text with a final newline. All from memory; any thread.
  */
 enum cluster_node_kind { CLUSTER_DIR, CLUSTER_FILE, CLUSTER_ADMIN_FILE };
 int cluster_tree_kind(struct cluster *cluster, const char *path,
@@ -171,5 +211,7 @@ int cluster_tree_kind(struct cluster *cluster, const char *path,
 int cluster_tree_list(struct cluster *cluster, const char *path,
                       int (*fn)(void *arg, const char *name, bool is_dir), void *arg);
 int cluster_tree_read(struct cluster *cluster, const char *path, struct buf *out);
+/* `operation`: the name in admin/, without a directory. */
+bool cluster_admin_running(struct cluster *cluster, const char *operation);
 
 #endif

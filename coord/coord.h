@@ -15,5 +15,6 @@
 #include "coord/json.h"
 #include "coord/problems.h"
 #include "coord/settings.h"
+#include "coord/store_check.h"
 
 #endif

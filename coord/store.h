@@ -1,7 +1,7 @@
 /*
  * The coordination store: a small ordered key-value map with revisions, as etcd has it.
- * Two implementations: embedded (coord/store_embedded.h; one node, in the data directory)
- * and etcd. Kept private to coord: other layers see coord/cluster.h.
+ * Two implementations: embedded (coord/store_embedded.h; one node, in the data
+ * directory) and etcd. Kept private to coord: other layers see coord/cluster.h.
  *
  * Every transaction that changes something gets the next revision. A key has a create
  * revision (0 = absent) and a mod revision. A transaction compares, then applies all of
@@ -10,7 +10,8 @@
  * A session is a lease: keys put with it vanish when it ends. The embedded store's only
  * session is the process itself: its leased keys are dropped at open.
  *
- * All calls may block on disk or network: never call them from a FUSE worker. Thread-safe.
+ * All calls may block on disk or network: never call them from a FUSE worker.
+ * Thread-safe.
  */
 #ifndef TOPICFS_STORE_H
 #define TOPICFS_STORE_H

@@ -4,7 +4,8 @@
 #include "coord/store_files.h"
 
 /* Prints the findings; returns how many there are. */
-static int print_findings(const struct store_recovery *recovery, bool repaired, FILE *out)
+static int print_findings(const struct store_recovery *recovery, bool repaired,
+                          FILE *out)
 {
     int findings = 0;
 
@@ -22,7 +23,8 @@ static int print_findings(const struct store_recovery *recovery, bool repaired, 
     return findings;
 }
 
-/* The copy that kept the mark of a clean end would convict the one that was made anew. */
+/* The copy that kept the mark of a clean end would convict the one that was made anew.
+ */
 static int mark_closed(struct store_files *files, const struct journal_copy *copies,
                        int64_t revision)
 {

@@ -1,0 +1,244 @@
+/*
+ * What the admin files do. With one node nothing has to be waited for: an operation and
+ * its outcome are one transaction, so that a crash leaves all of it or nothing.
+ */
+#include "coord/cluster_admin.h"
+
+#include "coord/cluster_private.h"
+#include "coord/controller.h"
+#include "coord/err.h"
+#include "coord/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ADMIN_VALUE_MAX = 64 << 20 };
+
+/* {"version":1,"at":"2026-11-29T12:00:00Z","result":"refused","reason":"..."} */
+static void add_outcome(struct cluster *cluster, struct txn *txn,
+                        enum admin_operation operation, const char *result,
+                        const char *reason)
+{
+    time_t seconds =
+        (time_t)(cluster->params.clock->wall_ms(cluster->params.clock) / 1000);
+    struct buf value;
+    char at[32] = "";
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm))
+        strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    buf_init(&value, 64 * 1024);
+    buf_printf(&value, "{\"version\":1,\"at\":\"%s\",\"result\":\"%s\"", at, result);
+    if (reason) {
+        buf_adds(&value, ",\"reason\":");
+        /* A name in the reason may be cut in the middle of a character. */
+        if (json_utf8_valid(reason, strlen(reason)))
+            json_quote(&value, reason, strlen(reason));
+        else
+            buf_adds(&value, "\"the request names what is not UTF-8 or too long\"");
+    }
+    buf_adds(&value, "}");
+    txn_put(txn, false, &value, "admin/last/%s", admin_operation_name(operation));
+    buf_free(&value);
+}
+
+static void put_state(struct txn *txn, const struct admin_item *item,
+                      const struct partition_state *state)
+{
+    const char *name = item->topic->topic.name;
+    struct buf value;
+
+    buf_init(&value, 64 * 1024);
+    partition_state_encode(&value, state);
+    txn_compare(
+        txn, STORE_MOD_REVISION, item->topic->infos[item->partition].state_revision,
+        "brokers/topics/%s/partitions/%" PRId32 "/state", name, item->partition);
+    txn_put(txn, false, &value, "brokers/topics/%s/partitions/%" PRId32 "/state", name,
+            item->partition);
+    buf_free(&value);
+}
+
+static int prefer(struct txn *txn, const struct controller_view *view,
+                  const struct admin_request *request, char *why, size_t why_size)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        const struct admin_item *item = &request->items[i];
+        struct partition_state next;
+        int rc = controller_prefer(view,
+                                   &item->topic->assignment.partitions[item->partition],
+                                   &item->topic->states[item->partition], &next);
+
+        if (rc == E_NO_LEADER)
+            cluster_explain(why, why_size,
+                            "%s-%" PRId32
+                            ": its preferred replica is not live and in sync",
+                            item->topic->topic.name, item->partition);
+        if (rc < 0)
+            return rc;
+        if (rc == 1)
+            put_state(txn, item, &next);
+        partition_state_free(&next);
+    }
+    return 0;
+}
+
+static bool same_replicas(const struct id_list *a, const struct id_list *b)
+{
+    return a->count == b->count &&
+           memcmp(a->ids, b->ids, a->count * sizeof(*a->ids)) == 0;
+}
+
+/*
+ * Moving a replica needs a second live node to fetch from. With one node the assignment
+ * can only become, or stay, that node, which must have the partition in sync already.
+ */
+static int check_reassignment(const struct admin_item *item, char *why, size_t why_size)
+{
+    const struct partition_state *state = &item->topic->states[item->partition];
+
+    for (uint32_t i = 0; i < item->replicas.count; i++) {
+        if (id_list_contains(&state->isr, item->replicas.ids[i]))
+            continue;
+        cluster_explain(why, why_size,
+                        "%s-%" PRId32 ": node %" PRId32
+                        " has no copy in sync, and no live node can give it one",
+                        item->topic->topic.name, item->partition,
+                        item->replicas.ids[i]);
+        return E_NO_LEADER;
+    }
+    return 0;
+}
+
+/* One assignment value per topic: items are sorted by topic. Returns how many items. */
+static size_t reassign_topic(struct txn *txn, const struct admin_item *items,
+                             size_t count)
+{
+    const struct snapshot_topic *topic = items[0].topic;
+    struct assignment next = topic->assignment; /* the lists stay the topic's */
+    struct id_list lists[1];
+    struct id_list *all = lists;
+    struct buf value;
+    size_t n = 0;
+
+    all = next.partition_count > 1
+              ? reallocarray(NULL, (size_t)next.partition_count, sizeof(*all))
+              : lists;
+    if (!all) {
+        txn_fail(txn, -ENOMEM);
+        return count;
+    }
+    memcpy(all, topic->assignment.partitions,
+           (size_t)next.partition_count * sizeof(*all));
+    next.partitions = all;
+    for (; n < count && items[n].topic == topic; n++)
+        all[items[n].partition] = items[n].replicas;
+    buf_init(&value, ADMIN_VALUE_MAX);
+    assignment_encode(&value, &next);
+    txn_compare(txn, STORE_MOD_REVISION, topic->assignment_revision,
+                "brokers/topics/%s/assignment", topic->topic.name);
+    txn_put(txn, false, &value, "brokers/topics/%s/assignment", topic->topic.name);
+    buf_free(&value);
+    if (all != lists)
+        free(all);
+    return n;
+}
+
+static int reassign(struct txn *txn, const struct controller_view *view,
+                    const struct admin_request *request, char *why, size_t why_size)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        const struct admin_item *item = &request->items[i];
+        const struct id_list *old =
+            &item->topic->assignment.partitions[item->partition];
+        struct partition_state next;
+        int rc;
+
+        if (same_replicas(old, &item->replicas))
+            continue;
+        rc = check_reassignment(item, why, why_size);
+        if (rc == 0)
+            rc = controller_elect(view, &item->replicas,
+                                  &item->topic->states[item->partition],
+                                  item->topic->topic.config.min_insync_replicas, &next);
+        if (rc != 0)
+            return rc;
+        put_state(txn, item, &next);
+        partition_state_free(&next);
+    }
+    for (size_t i = 0; i < request->count;)
+        i += reassign_topic(txn, &request->items[i], request->count - i);
+    return 0;
+}
+
+static int carry_out(struct cluster *cluster, enum admin_operation operation,
+                     const struct snapshot *base, const struct admin_request *request,
+                     struct txn *txn, char *why, size_t why_size)
+{
+    struct controller_view view = {.epoch = base->shown.controller_epoch};
+    struct id_list live;
+    int rc;
+
+    if (operation == ADMIN_DELETE) {
+        for (size_t i = 0; i < request->count; i++)
+            cluster_add_deletion(cluster, txn, request->items[i].topic);
+        cluster_add_tombstone_pruning(cluster, txn, base, (uint32_t)request->count);
+        return 0;
+    }
+    rc = cluster_live(base, &live);
+    if (rc != 0)
+        return rc;
+    view.live = &live;
+    rc = operation == ADMIN_PREFER ? prefer(txn, &view, request, why, why_size)
+                                   : reassign(txn, &view, request, why, why_size);
+    id_list_free(&live);
+    return rc;
+}
+
+/* The refusal's own outcome; that it can't be recorded does not change the answer. */
+static void record_refusal(struct cluster *cluster, const struct snapshot *base,
+                           enum admin_operation operation, const char *reason)
+{
+    struct txn txn;
+
+    txn_init(&txn, cluster->prefix);
+    add_outcome(cluster, &txn, operation, "refused", reason);
+    (void)cluster_commit(cluster, &txn, base);
+}
+
+int cluster_admin(struct cluster *cluster, const char *operation_name,
+                  const cJSON *request_json, char *why, size_t why_size)
+{
+    int operation = admin_operation_find(operation_name);
+    struct admin_request request = {0};
+    const struct snapshot *base;
+    char reason[400] = "";
+    struct txn txn;
+    int rc;
+
+    if (operation < 0) {
+        cluster_explain(why, why_size, "%s: no such operation", operation_name);
+        return operation;
+    }
+    cluster_begin(cluster, &base);
+    txn_init(&txn, cluster->prefix);
+    rc = admin_request_read((enum admin_operation)operation, request_json, base,
+                            &request, reason, sizeof(reason));
+    if (rc == 0)
+        rc = carry_out(cluster, (enum admin_operation)operation, base, &request, &txn,
+                       reason, sizeof(reason));
+    if (rc == 0) {
+        add_outcome(cluster, &txn, (enum admin_operation)operation, "done", NULL);
+        rc = cluster_commit(cluster, &txn, base);
+        cluster_explain(why, why_size, "%s", rc ? err_text(rc) : "");
+    } else {
+        txn_free(&txn);
+        if (reason[0] == '\0')
+            cluster_explain(reason, sizeof(reason), "%s", err_text(rc));
+        record_refusal(cluster, base, (enum admin_operation)operation, reason);
+        cluster_explain(why, why_size, "%s", reason);
+    }
+    admin_request_free(&request);
+    return cluster_end(cluster, base, rc);
+}

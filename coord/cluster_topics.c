@@ -1,0 +1,544 @@
+/* Operations on topics: create, delete, adopt, partitions, settings, owner. */
+#include "coord/cluster_private.h"
+#include "coord/controller.h"
+#include "coord/err.h"
+#include "coord/placement.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { TOMBSTONES_MAX = 1000, DEFAULT_FACTOR_MAX = 3 };
+static const int64_t TOMBSTONE_KEEP_MS = INT64_C(7) * 24 * 3600 * 1000;
+/* A big topic's assignment: some 20 bytes a partition and replica. */
+enum { VALUE_MAX = 64 << 20 };
+
+static int64_t now_ms(const struct cluster *cluster)
+{
+    return cluster->params.clock->wall_ms(cluster->params.clock);
+}
+
+static int unknown_topic(const char *name, char *why, size_t why_size)
+{
+    cluster_explain(why, why_size, "topic %s: no such topic", name);
+    return E_UNKNOWN_TOPIC;
+}
+
+static int check_new_name(const struct snapshot *base, const char *name, bool internal,
+                          char *why, size_t why_size)
+{
+    if (topic_name_check(name) != 0) {
+        cluster_explain(why, why_size, "%s", err_text(E_INVALID_NAME));
+        return E_INVALID_NAME;
+    }
+    if (!internal && strncmp(name, "__", 2) == 0) {
+        cluster_explain(
+            why, why_size,
+            "topic %s: names that begin with __ are kept for topicfs itself", name);
+        return E_INVALID_NAME;
+    }
+    if (snapshot_topic_get(base, name)) {
+        cluster_explain(why, why_size, "topic %s: the topic exists", name);
+        return E_TOPIC_EXISTS;
+    }
+    return 0;
+}
+
+static int new_topic_id(struct topic_id *id)
+{
+    ssize_t n = getrandom(id->bytes, sizeof(id->bytes), 0);
+
+    if (n < 0)
+        return -errno;
+    return n == (ssize_t)sizeof(id->bytes) ? 0 : -EIO;
+}
+
+static bool kept_in_assignment(const char *key)
+{
+    return strcmp(key, "version") == 0 || strcmp(key, "partitions") == 0 ||
+           strcmp(key, "replication_factor") == 0;
+}
+
+/*
+ * The topic's own settings after `object` was applied to them: what it names and
+ * changes, as the settings print it; null takes one out again. What is already so by
+ * default does not become the topic's own: a whole config.json can be written back.
+ */
+static int merge_overrides(const cJSON *old_overrides,
+                           const struct topic_config *before,
+                           const struct topic_config *after, const cJSON *object,
+                           cJSON **out)
+{
+    cJSON *was = settings_to_json(before, 0), *is = settings_to_json(after, 0);
+    cJSON *merged =
+        old_overrides ? cJSON_Duplicate(old_overrides, true) : cJSON_CreateObject();
+    const cJSON *item;
+    int rc = was && is && merged ? 0 : -ENOMEM;
+
+    cJSON_ArrayForEach(item, object)
+    {
+        const char *key = item->string;
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(is, key);
+        bool own = cJSON_HasObjectItem(merged, key);
+
+        if (rc != 0 || kept_in_assignment(key) || !value)
+            continue;
+        if (!cJSON_IsNull(item) && !own &&
+            cJSON_Compare(value, cJSON_GetObjectItemCaseSensitive(was, key), true))
+            continue;
+        cJSON_DeleteItemFromObjectCaseSensitive(merged, key);
+        if (!cJSON_IsNull(item) &&
+            !cJSON_AddItemToObject(merged, key, cJSON_Duplicate(value, true)))
+            rc = -ENOMEM;
+    }
+    cJSON_Delete(was);
+    cJSON_Delete(is);
+    if (rc != 0) {
+        cJSON_Delete(merged);
+        merged = NULL;
+    }
+    *out = merged;
+    return rc;
+}
+
+/* Everything that a new topic needs, gathered before its transaction. */
+struct new_topic {
+    const char *name;
+    struct assignment assignment;
+    cJSON *overrides;
+    struct attributes attributes;
+    int32_t first_epoch;
+};
+
+static void new_topic_free(struct new_topic *topic)
+{
+    assignment_free(&topic->assignment);
+    cJSON_Delete(topic->overrides);
+}
+
+static int place(struct assignment *assignment, int32_t partitions, uint32_t factor,
+                 const struct id_list *live)
+{
+    uint32_t start = placement_start(assignment->id.bytes, TOPIC_ID_BYTES);
+    int32_t ids[REPLICAS_MAX];
+    int rc = 0;
+
+    assignment->partitions = calloc((size_t)partitions, sizeof(struct id_list));
+    if (!assignment->partitions)
+        return -ENOMEM;
+    assignment->partition_count = partitions;
+    for (int32_t p = 0; p < partitions && rc == 0; p++) {
+        rc =
+            placement_replicas(live->ids, live->count, factor, start, (uint32_t)p, ids);
+        if (rc == 0)
+            rc = id_list_copy(&assignment->partitions[p], ids, factor);
+    }
+    return rc;
+}
+
+/* Puts the state of partitions from `first` on, which nobody has led yet. */
+static void add_states(struct txn *txn, const char *name,
+                       const struct assignment *assignment, int32_t first,
+                       const struct controller_view *view, int32_t first_epoch,
+                       struct buf *value)
+{
+    for (int32_t p = first; p < assignment->partition_count; p++) {
+        struct partition_state state = {0};
+
+        txn_fail(txn, controller_new_partition(view, &assignment->partitions[p],
+                                               first_epoch, &state));
+        partition_state_encode(value, &state);
+        txn_compare(txn, STORE_CREATE_REVISION, 0,
+                    "brokers/topics/%s/partitions/%" PRId32 "/state", name, p);
+        txn_put(txn, false, value, "brokers/topics/%s/partitions/%" PRId32 "/state",
+                name, p);
+        partition_state_free(&state);
+    }
+}
+
+static int commit_new_topic(struct cluster *cluster, const struct snapshot *base,
+                            const struct new_topic *topic, const struct id_list *live)
+{
+    struct controller_view view = {.epoch = base->shown.controller_epoch, .live = live};
+    const char *name = topic->name;
+    struct buf value;
+    struct txn txn;
+    int rc;
+
+    buf_init(&value, VALUE_MAX);
+    txn_init(&txn, cluster->prefix);
+    txn_compare(&txn, STORE_CREATE_REVISION, 0, "brokers/topics/%s/assignment", name);
+    assignment_encode(&value, &topic->assignment);
+    txn_put(&txn, false, &value, "brokers/topics/%s/assignment", name);
+    /* Left-overs of another program would be taken for this topic's. */
+    add_states(&txn, name, &topic->assignment, 0, &view, topic->first_epoch, &value);
+    txn_fail(&txn, topic_settings_encode(&value, 1, topic->overrides));
+    txn_put(&txn, false, &value, "config/topics/%s", name);
+    attributes_encode(&value, &topic->attributes);
+    txn_put(&txn, false, &value, "attributes/topics/%s", name);
+    rc = cluster_commit(cluster, &txn, base);
+    buf_free(&value);
+    return rc;
+}
+
+static int resolve_factor(const char *name, struct topic_config *config, uint32_t live,
+                          char *why, size_t why_size)
+{
+    if (config->replication_factor == 0)
+        config->replication_factor =
+            live < DEFAULT_FACTOR_MAX ? (int64_t)live : DEFAULT_FACTOR_MAX;
+    if (config->replication_factor >= 1 &&
+        config->replication_factor <= (int64_t)live &&
+        config->replication_factor <= REPLICAS_MAX)
+        return 0;
+    cluster_explain(
+        why, why_size,
+        "topic %s: replication_factor is %" PRId64 ", but %" PRIu32 " node%s live",
+        name, config->replication_factor, live, live == 1 ? " is" : "s are");
+    return E_INVALID_REPLICATION_FACTOR;
+}
+
+/* The config of a new topic, and what of it is the topic's own. */
+static int prepare_config(struct cluster *cluster, const cJSON *settings,
+                          struct new_topic *topic, struct topic_config *config,
+                          char *why, size_t why_size)
+{
+    struct topic_config before = cluster->defaults;
+    char unused[1];
+    int rc = 0;
+
+    *config = cluster->defaults;
+    if (!settings)
+        return 0;
+    rc = settings_apply_json(config, &cluster->defaults, settings, 0, true,
+                             why ? why : unused, why ? why_size : sizeof(unused));
+    if (rc == 0)
+        rc = merge_overrides(NULL, &before, config, settings, &topic->overrides);
+    return rc;
+}
+
+int cluster_create_topic(struct cluster *cluster, const char *name,
+                         const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
+                         char *why, size_t why_size)
+{
+    struct new_topic topic = {.name = name};
+    const struct snapshot *base;
+    struct topic_config config;
+    struct id_list live = {0};
+    int rc;
+
+    topic.attributes = (struct attributes){uid, gid, mode & 07777, now_ms(cluster)};
+    cluster_begin(cluster, &base);
+    rc = check_new_name(base, name, false, why, why_size);
+    if (rc == 0)
+        rc = cluster_live(base, &live);
+    if (rc == 0)
+        rc = prepare_config(cluster, settings, &topic, &config, why, why_size);
+    if (rc == 0)
+        rc = resolve_factor(name, &config, live.count, why, why_size);
+    if (rc == 0)
+        rc = new_topic_id(&topic.assignment.id);
+    if (rc == 0)
+        rc = place(&topic.assignment, (int32_t)config.partitions,
+                   (uint32_t)config.replication_factor, &live);
+    if (rc == 0)
+        rc = commit_new_topic(cluster, base, &topic, &live);
+    new_topic_free(&topic);
+    id_list_free(&live);
+    return cluster_end(cluster, base, rc);
+}
+
+int cluster_adopt_topic(struct cluster *cluster, const char *name,
+                        const struct topic_id *id, int32_t partitions, char *why,
+                        size_t why_size)
+{
+    struct id_list self = {.ids = &cluster->self, .count = 1};
+    struct new_topic topic = {.name = name};
+    const struct snapshot *base;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    topic.attributes = (struct attributes){
+        base->shown.topics_uid, base->shown.topics_gid, 0755, now_ms(cluster)};
+    topic.first_epoch = controller_recovered_epoch(now_ms(cluster));
+    topic.assignment.id = *id;
+    rc = check_new_name(base, name, true, why, why_size);
+    if (rc == 0 && cluster_snapshot_topic_by_id(&base->shown, id)) {
+        cluster_explain(why, why_size, "topic %s: another topic has its id", name);
+        rc = E_TOPIC_EXISTS;
+    }
+    if (rc == 0 && cluster_snapshot_deleted(&base->shown, id)) {
+        cluster_explain(why, why_size, "topic %s: it was deleted", name);
+        rc = E_TOPIC_DELETED;
+    }
+    if (rc == 0 && (partitions < 1 || partitions > PARTITIONS_MAX)) {
+        cluster_explain(why, why_size, "topic %s: %" PRId32 " partitions", name,
+                        partitions);
+        rc = E_INVALID_PARTITION;
+    }
+    if (rc == 0)
+        rc = place(&topic.assignment, partitions, 1, &self);
+    if (rc == 0)
+        rc = commit_new_topic(cluster, base, &topic, &self);
+    new_topic_free(&topic);
+    return cluster_end(cluster, base, rc);
+}
+
+void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
+                          const struct snapshot_topic *topic)
+{
+    const char *name = topic->topic.name;
+    char id[TOPIC_ID_TEXT];
+    struct buf value;
+
+    topic_id_format(&topic->topic.id, id);
+    txn_compare(txn, STORE_MOD_REVISION, topic->assignment_revision,
+                "brokers/topics/%s/assignment", name);
+    txn_delete_prefix(txn, "brokers/topics/%s/", name);
+    txn_delete(txn, "config/topics/%s", name);
+    txn_delete(txn, "attributes/topics/%s", name);
+    buf_init(&value, 4096);
+    tombstone_encode(&value, name, now_ms(cluster));
+    txn_put(txn, false, &value, "deleted/%s", id);
+    buf_free(&value);
+}
+
+static int order_tombstones(const void *a, const void *b)
+{
+    const struct tombstone *first = a, *second = b;
+
+    return (first->deleted_ms > second->deleted_ms) -
+           (first->deleted_ms < second->deleted_ms);
+}
+
+void cluster_add_tombstone_pruning(struct cluster *cluster, struct txn *txn,
+                                   const struct snapshot *base, uint32_t more)
+{
+    int64_t oldest_kept = now_ms(cluster) - TOMBSTONE_KEEP_MS;
+    uint32_t count = base->tombstone_count;
+    struct tombstone *sorted = calloc((size_t)count + 1, sizeof(*sorted));
+
+    if (!sorted) {
+        txn_fail(txn, -ENOMEM);
+        return;
+    }
+    if (count > 0)
+        memcpy(sorted, base->tombstones, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), order_tombstones);
+    for (uint32_t i = 0; i < count; i++) {
+        char id[TOPIC_ID_TEXT];
+
+        if (sorted[i].deleted_ms >= oldest_kept && count - i + more <= TOMBSTONES_MAX)
+            break;
+        topic_id_format(&sorted[i].id, id);
+        txn_delete(txn, "deleted/%s", id);
+    }
+    free(sorted);
+}
+
+int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
+                         size_t why_size)
+{
+    const struct snapshot_topic *topic;
+    const struct snapshot *base;
+    struct txn txn;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    topic = snapshot_topic_get(base, name);
+    if (!topic)
+        return cluster_end(cluster, base, unknown_topic(name, why, why_size));
+    txn_init(&txn, cluster->prefix);
+    cluster_add_deletion(cluster, &txn, topic);
+    cluster_add_tombstone_pruning(cluster, &txn, base, 1);
+    rc = cluster_commit(cluster, &txn, base);
+    return cluster_end(cluster, base, rc);
+}
+
+/* The topic's assignment and one partition more. */
+static int grown_assignment(const struct snapshot_topic *topic,
+                            const struct id_list *live, struct assignment *out)
+{
+    int32_t count = topic->assignment.partition_count, ids[REPLICAS_MAX];
+    uint32_t factor = topic->assignment.partitions[0].count;
+    int rc = 0;
+
+    *out = (struct assignment){.id = topic->assignment.id};
+    if (count >= PARTITIONS_MAX)
+        return E_INVALID_PARTITION;
+    out->partitions = calloc((size_t)count + 1, sizeof(struct id_list));
+    if (!out->partitions)
+        return -ENOMEM;
+    out->partition_count = count + 1;
+    for (int32_t p = 0; p < count && rc == 0; p++)
+        rc = id_list_copy(&out->partitions[p], topic->assignment.partitions[p].ids,
+                          topic->assignment.partitions[p].count);
+    if (rc == 0)
+        rc = placement_replicas(live->ids, live->count, factor,
+                                placement_start(out->id.bytes, TOPIC_ID_BYTES),
+                                (uint32_t)count, ids);
+    return rc ? rc : id_list_copy(&out->partitions[count], ids, factor);
+}
+
+static int check_next_partition(const char *name, const struct snapshot_topic *topic,
+                                int32_t partition, char *why, size_t why_size)
+{
+    int32_t next = topic->assignment.partition_count;
+
+    if (partition == next)
+        return 0;
+    if (partition >= 0 && partition < next) {
+        cluster_explain(why, why_size, "topic %s: partition %" PRId32 " exists", name,
+                        partition);
+        return -EEXIST;
+    }
+    cluster_explain(why, why_size, "topic %s: the next partition is %" PRId32, name,
+                    next);
+    return E_INVALID_PARTITION;
+}
+
+int cluster_add_partition(struct cluster *cluster, const char *name, int32_t partition,
+                          char *why, size_t why_size)
+{
+    const struct snapshot_topic *topic;
+    struct assignment grown = {0};
+    struct controller_view view;
+    const struct snapshot *base;
+    struct id_list live = {0};
+    struct buf value;
+    struct txn txn;
+    int rc;
+
+    buf_init(&value, VALUE_MAX);
+    cluster_begin(cluster, &base);
+    topic = snapshot_topic_get(base, name);
+    rc = topic ? check_next_partition(name, topic, partition, why, why_size)
+               : unknown_topic(name, why, why_size);
+    if (rc == 0)
+        rc = cluster_live(base, &live);
+    if (rc == 0)
+        rc = grown_assignment(topic, &live, &grown);
+    if (rc == 0) {
+        view = (struct controller_view){base->shown.controller_epoch, &live};
+        txn_init(&txn, cluster->prefix);
+        txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
+                    "brokers/topics/%s/assignment", name);
+        assignment_encode(&value, &grown);
+        txn_put(&txn, false, &value, "brokers/topics/%s/assignment", name);
+        add_states(&txn, name, &grown, partition, &view, 0, &value);
+        rc = cluster_commit(cluster, &txn, base);
+    } else if (rc == E_INVALID_REPLICATION_FACTOR) {
+        cluster_explain(why, why_size, "topic %s: too few live nodes for its replicas",
+                        name);
+    }
+    assignment_free(&grown);
+    id_list_free(&live);
+    buf_free(&value);
+    return cluster_end(cluster, base, rc);
+}
+
+/* Applies `object` to the topic's settings and adds what changes to the transaction. */
+static int change_config(struct cluster *cluster, const struct snapshot_topic *topic,
+                         const cJSON *object, struct txn *txn, char *why,
+                         size_t why_size)
+{
+    struct topic_config config = topic->topic.config, defaults = cluster->defaults;
+    int64_t version = topic->topic.config_version;
+    cJSON *overrides = NULL;
+    struct buf value;
+    int rc;
+
+    defaults.partitions = config.partitions;
+    defaults.replication_factor = config.replication_factor;
+    if (defaults.min_insync_replicas == 0)
+        defaults.min_insync_replicas = config.replication_factor >= 3 ? 2 : 1;
+    rc = settings_apply_json(&config, &defaults, object, version, false, why, why_size);
+    if (rc == 0)
+        rc = merge_overrides(topic->overrides, &topic->topic.config, &config, object,
+                             &overrides);
+    if (rc != 0)
+        return rc;
+    buf_init(&value, VALUE_MAX);
+    txn_compare(txn, STORE_MOD_REVISION, topic->config_revision, "config/topics/%s",
+                topic->topic.name);
+    txn_fail(txn, topic_settings_encode(&value, version + 1, overrides));
+    txn_put(txn, false, &value, "config/topics/%s", topic->topic.name);
+    buf_free(&value);
+    cJSON_Delete(overrides);
+    return 0;
+}
+
+int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
+                       char *why, size_t why_size)
+{
+    const struct snapshot_topic *topic;
+    const struct snapshot *base;
+    struct txn txn;
+    char unused[1];
+    int rc;
+
+    if (!why) {
+        why = unused;
+        why_size = sizeof(unused);
+    }
+    cluster_begin(cluster, &base);
+    topic = snapshot_topic_get(base, name);
+    if (!topic)
+        return cluster_end(cluster, base, unknown_topic(name, why, why_size));
+    txn_init(&txn, cluster->prefix);
+    rc = change_config(cluster, topic, object, &txn, why, why_size);
+    if (rc == 0)
+        rc = cluster_commit(cluster, &txn, base);
+    else
+        txn_free(&txn);
+    return cluster_end(cluster, base, rc);
+}
+
+static void add_attributes(struct txn *txn, const struct attributes *attributes,
+                           const char *name)
+{
+    struct buf value;
+
+    buf_init(&value, 4096);
+    attributes_encode(&value, attributes);
+    if (name)
+        txn_put(txn, false, &value, "attributes/topics/%s", name);
+    else
+        txn_put(txn, false, &value, "attributes/topics");
+    buf_free(&value);
+}
+
+int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
+                      mode_t mode)
+{
+    const struct snapshot_topic *topic = NULL;
+    struct attributes attributes;
+    const struct snapshot *base;
+    struct txn txn;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    topic = name ? snapshot_topic_get(base, name) : NULL;
+    if (name && !topic)
+        return cluster_end(cluster, base, E_UNKNOWN_TOPIC);
+    if (topic)
+        attributes = (struct attributes){topic->topic.uid, topic->topic.gid,
+                                         topic->topic.mode, topic->topic.created_ms};
+    else
+        attributes = (struct attributes){base->shown.topics_uid, base->shown.topics_gid,
+                                         base->shown.topics_mode, 0};
+    if (uid != (uid_t)-1)
+        attributes.uid = uid;
+    if (gid != (gid_t)-1)
+        attributes.gid = gid;
+    if (mode != (mode_t)-1)
+        attributes.mode = mode & 07777;
+    txn_init(&txn, cluster->prefix);
+    if (topic)
+        txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
+                    "brokers/topics/%s/assignment", name);
+    add_attributes(&txn, &attributes, name);
+    rc = cluster_commit(cluster, &txn, base);
+    return cluster_end(cluster, base, rc);
+}
