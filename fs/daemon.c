@@ -162,16 +162,17 @@ int daemon_log(struct daemon *daemon, const char *data)
     return rc;
 }
 
-static void tell_parent(struct daemon *daemon, const void *bytes, size_t length)
+/* false: there is nobody any more who would read it. */
+static bool tell_parent(const struct daemon *daemon, const void *bytes, size_t length)
 {
     ssize_t n;
 
     if (daemon->pipe < 0)
-        return;
+        return true;
     do
         n = write(daemon->pipe, bytes, length);
     while (n < 0 && errno == EINTR);
-    /* A parent that is gone has nobody to tell: the log has it all. */
+    return n >= 0;
 }
 
 /* Leaves the terminal and the directory of the caller, which may be unmounted one day.
@@ -190,21 +191,23 @@ static void detach(void)
         diag(DIAG_WARNING, "can't leave the working directory: %s", err_text(-errno));
 }
 
-void daemon_ready(struct daemon *daemon)
+bool daemon_ready(struct daemon *daemon)
 {
     const char ready = READY_BYTE;
 
     if (daemon->background)
         detach();
-    tell_parent(daemon, &ready, sizeof ready);
+    if (!tell_parent(daemon, &ready, sizeof ready))
+        return false;
     if (daemon->pipe >= 0)
         (void)close(daemon->pipe);
     daemon->pipe = -1;
     notify_systemd("READY=1\nSTATUS=Mounted");
+    return true;
 }
 
 /* What libfuse and fusermount3 said went to the log: the caller needs it too. */
-static void tell_log_tail(struct daemon *daemon)
+static void tell_log_tail(const struct daemon *daemon)
 {
     char bytes[LOG_TAIL_BYTES];
     off_t end, from;
@@ -217,7 +220,7 @@ static void tell_log_tail(struct daemon *daemon)
                                                     : daemon->log_start;
     n = pread(daemon->log, bytes, sizeof bytes, from);
     if (n > 0)
-        tell_parent(daemon, bytes, (size_t)n);
+        (void)tell_parent(daemon, bytes, (size_t)n);
 }
 
 void daemon_failed(struct daemon *daemon, const char *why)
@@ -227,7 +230,7 @@ void daemon_failed(struct daemon *daemon, const char *why)
     if (daemon->pipe >= 0) {
         tell_log_tail(daemon);
         if (asprintf(&line, "topicfs: %s\n", why) >= 0) {
-            tell_parent(daemon, line, strlen(line));
+            (void)tell_parent(daemon, line, strlen(line));
             free(line);
         }
     }

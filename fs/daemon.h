@@ -46,7 +46,8 @@ int daemon_start(struct daemon *daemon, bool background, int *status);
  * it. 0 or a negative errno. */
 int daemon_log(struct daemon *daemon, const char *data);
 
-void daemon_ready(struct daemon *daemon);
+/* false: the parent was ended while it waited; whoever ended it wants no mount. */
+bool daemon_ready(struct daemon *daemon);
 void daemon_failed(struct daemon *daemon, const char *why);
 void daemon_stopping(const struct daemon *daemon);
 

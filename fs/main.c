@@ -144,7 +144,10 @@ static void on_ready(void *arg)
     mountpoint_protect(&node->mountpoint);
     diag(DIAG_INFO, "topicfs " TOPICFS_VERSION " serves %s at %s",
          node->cli->config.data, node->mountpoint.path);
-    daemon_ready(&node->daemon);
+    if (!daemon_ready(&node->daemon)) {
+        diag(DIAG_WARNING, "the mount command was ended while it waited: unmounting");
+        (void)kill(getpid(), SIGTERM); /* the mount ends as for any SIGTERM */
+    }
 }
 
 static int node_start(struct node *node)
@@ -215,7 +218,7 @@ static int run_daemon(struct node *node)
 
     (void)signal(SIGPIPE, SIG_IGN);
     mount_block_signals(); /* before the first thread */
-    (void)umask(077); /* the data is for readers of the mount, by its modes */
+    (void)umask(077);      /* the data is for readers of the mount, by its modes */
     rc = node_start(node);
     if (rc == 0)
         rc = node_serve(node);
