@@ -144,6 +144,8 @@ static const struct setting table_mount[] = {
      .initial_text = "/var/lib/topicfs",
      .valid = valid_path,
      .allowed = "a path",
+     .default_note = "`/var/lib/topicfs`; for users other than root "
+                     "`~/.local/share/topicfs`",
      .help = "Directory for this node's logs; it must be on a local filesystem"},
     {.name = "coord",
      .type = SETTING_STRING,
