@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the real disk ------------------------------------------------------------------
- */
+/* ---- the real disk --------------------------------------------------------- */
 
 static int real_open(const struct disk *disk, const char *path, int flags)
 {
@@ -177,8 +176,7 @@ static const struct disk_ops real_ops = {
 
 const struct disk disk_real = {.ops = &real_ops};
 
-/* ---- over any disk ------------------------------------------------------------------
- */
+/* ---- over any disk --------------------------------------------------------- */
 
 int disk_read_all(const struct disk *disk, int file, void *bytes, size_t n, int64_t at)
 {

@@ -81,7 +81,7 @@ void index_entry_encode(const struct batch *batch, int64_t base_offset,
     put64(bytes + 32, (uint64_t)batch->producer_id);
     put64(bytes + 40, batch->payload_hash);
     put32(bytes + 48, batch->flags);
-    put64(bytes + 52, 0);
+    put64(bytes + 52, (uint64_t)batch->delete_at_ms);
     put32(bytes + 60, entry_checksum(bytes, base_offset));
 }
 
@@ -100,6 +100,7 @@ int index_entry_decode(const uint8_t bytes[INDEX_ENTRY_BYTES], int64_t base_offs
     batch->producer_id = (int64_t)get64(bytes + 32);
     batch->payload_hash = get64(bytes + 40);
     batch->flags = get32(bytes + 48);
+    batch->delete_at_ms = (int64_t)get64(bytes + 52);
     /* A message has at least its newline. */
     if (batch->message_count == 0 || batch->length < batch->message_count)
         return E_DAMAGED;

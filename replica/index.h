@@ -24,7 +24,11 @@ enum {
     INDEX_VERSION = 1,
 };
 
-enum index_flag { INDEX_COMPACTED = 1 };
+enum index_flag {
+    INDEX_COMPACTED = 1,
+    INDEX_UNCLEAN = 2,    /* made by a compaction that had no room for its keys */
+    INDEX_TOMBSTONES = 4, /* holds some; created_ms is when they were compacted last */
+};
 
 struct index_header {
     uint32_t flags; /* enum index_flag */

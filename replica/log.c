@@ -8,8 +8,7 @@
 enum { SEGMENT_TEXT_MAX = INT32_MAX };
 static const int64_t segment_offsets_max = INT64_C(1) << 31;
 
-/* ---- open and close -----------------------------------------------------------------
- */
+/* ---- open and close -------------------------------------------------------- */
 
 static int make_dir(const struct log_params *params, bool *made)
 {
@@ -89,8 +88,7 @@ void log_bounds_get(struct log *log, struct log_bounds *out)
         out->last_timestamp_ms = 0;
 }
 
-/* ---- append -------------------------------------------------------------------------
- */
+/* ---- append ---------------------------------------------------------------- */
 
 /* [append lock] The segment that is appended to; NULL where the next append begins one.
  */
@@ -194,8 +192,7 @@ int log_append(struct log *log, struct batch *batch, const void *bytes)
     return rc;
 }
 
-/* ---- flush --------------------------------------------------------------------------
- */
+/* ---- flush ----------------------------------------------------------------- */
 
 /* The first dirty segment at or above base offset `from`, marked clean; NULL: none. */
 static struct segment *take_dirty(struct log *log, int64_t from)

@@ -218,8 +218,7 @@ int log_find_offset(struct log *log, int64_t offset, const struct log_place *end
     }
 }
 
-/* ---- by time ------------------------------------------------------------------------
- */
+/* ---- by time --------------------------------------------------------------- */
 
 /* The first segment whose last message is at or after the time. */
 static int view_by_time(struct log *log, int64_t time_ms, struct segment_view *view)
@@ -292,8 +291,7 @@ int log_find_time(struct log *log, int64_t time_ms, const struct log_place *end,
     }
 }
 
-/* ---- the last n ---------------------------------------------------------------------
- */
+/* ---- the last n ------------------------------------------------------------ */
 
 /*
  * Counts back from `limit` (an offset) in one compacted segment. 0: *offset is the n-th

@@ -55,8 +55,7 @@ struct log {
     size_t damage_count;                       /* [lock] */
 };
 
-/* ---- the segment table --------------------------------------------------------------
- */
+/* ---- the segment table ----------------------------------------------------- */
 
 /* [lock] The last segment that begins at or below; -1 if none. */
 ssize_t log_table_by_offset(const struct log *log, int64_t offset);
@@ -97,8 +96,7 @@ int log_report_read(struct log *log, const struct segment_view *view, uint64_t c
 int log_find_in_view(struct log *log, const struct segment_view *view, int64_t offset,
                      const struct log_place *end, struct log_place *out);
 
-/* ---- for the compaction -------------------------------------------------------------
- */
+/* ---- for the compaction ---------------------------------------------------- */
 
 /* The first closed, undamaged segment with base above `base_offset` and end at or below
  * `end_offset`; -ENOENT. The view is released with log_view_release(). */

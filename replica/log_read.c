@@ -86,8 +86,7 @@ int log_read(struct log *log, int64_t position, size_t max_bytes,
     }
 }
 
-/* ---- batches ------------------------------------------------------------------------
- */
+/* ---- batches --------------------------------------------------------------- */
 
 static int batch_in_view(const struct segment_view *view, int64_t at, struct batch *out,
                          struct segment_bad *bad)

@@ -26,8 +26,7 @@ static void join(const char *dir, const char *name, char *path)
     stpcpy(stpcpy(stpcpy(path, dir), "/"), name);
 }
 
-/* ---- the switch on disk -------------------------------------------------------------
- */
+/* ---- the switch on disk ---------------------------------------------------- */
 
 static int rename_into_place(const struct disk *disk, const char *dir, int64_t base,
                              const char *from, const char *to)
@@ -136,8 +135,7 @@ static int finish(const struct disk *disk, const char *dir, const uint8_t *bytes
     return rc;
 }
 
-/* ---- leftovers ----------------------------------------------------------------------
- */
+/* ---- leftovers ------------------------------------------------------------- */
 
 struct leftover {
     char name[64];
@@ -195,8 +193,7 @@ int log_replace_recover(const struct disk *disk, const char *dir)
     return rc;
 }
 
-/* ---- the switch in memory -----------------------------------------------------------
- */
+/* ---- the switch in memory -------------------------------------------------- */
 
 /* Reads sizes and last entry of a segment that still has its ".new" names. */
 static int load_fresh(struct log *log, int64_t base, struct segment *segment)

@@ -112,8 +112,7 @@ int64_t log_segment_bytes(const struct segment *segment)
     return segment->text_size + index_entry_at(segment->entry_count);
 }
 
-/* ---- segments/ ----------------------------------------------------------------------
- */
+/* ---- segments/ ------------------------------------------------------------- */
 
 static void fill_info(const struct segment *segment, struct log_segment_info *info)
 {
@@ -167,8 +166,7 @@ int log_segment_find(struct log *log, int64_t base_offset, struct log_segment_in
     return found ? 0 : -ENOENT;
 }
 
-/* ---- damage -------------------------------------------------------------------------
- */
+/* ---- damage ---------------------------------------------------------------- */
 
 static bool remember_damage(struct log *log, int64_t first, int64_t end)
 {

@@ -38,8 +38,7 @@ int log_drop_segments(struct log *log, size_t first, size_t end, bool from_end)
     return rc;
 }
 
-/* ---- truncation ---------------------------------------------------------------------
- */
+/* ---- truncation ------------------------------------------------------------ */
 
 struct cut {
     uint32_t entry_count;
@@ -152,8 +151,7 @@ int log_truncate(struct log *log, int64_t offset)
     return rc;
 }
 
-/* ---- retention ----------------------------------------------------------------------
- */
+/* ---- retention ------------------------------------------------------------- */
 
 /* The first n segments go; the start moves behind them first. */
 static int drop_first(struct log *log, size_t n)
@@ -252,8 +250,7 @@ int log_raise_start(struct log *log, int64_t offset)
     return log_drop_segments(log, 0, n, false);
 }
 
-/* ---- removal ------------------------------------------------------------------------
- */
+/* ---- removal --------------------------------------------------------------- */
 
 enum { REMOVE_AT_ONCE = 64 };
 

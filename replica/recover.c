@@ -26,8 +26,7 @@ struct recovery {
     int64_t open_from; /* from here to an end yet unknown is damaged; -1: nothing is */
 };
 
-/* ---- the directory ------------------------------------------------------------------
- */
+/* ---- the directory --------------------------------------------------------- */
 
 /* The base offset of "<20 digits><suffix>", -1 for another name. */
 static int64_t parse_name(const char *name, const char *suffix)
@@ -48,6 +47,8 @@ static int add_name(void *arg, const char *name)
         base = parse_name(name, ".index");
     if (base < 0)
         base = parse_name(name, ".deleted");
+    if (base < 0 && parse_name(name, ".producers") >= 0)
+        return 0; /* the partition's */
     if (base < 0) {
         diag(DIAG_WARNING, "%s/%s: not a file of the log, left alone",
              recovery->log->name, name);
@@ -119,8 +120,7 @@ static int list_segments(struct recovery *recovery)
     return rc;
 }
 
-/* ---- the table ----------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------- */
 
 static int add_segment(struct recovery *recovery, struct segment *segment)
 {
@@ -156,8 +156,7 @@ static void report_range(void *arg, int64_t first_offset, int64_t end_offset)
                    ".index", "text and index do not match by their checksums");
 }
 
-/* ---- one segment --------------------------------------------------------------------
- */
+/* ---- one segment ----------------------------------------------------------- */
 
 /* Whether unflushed data may lie in the segment that ends at `next` (INT64_MAX: last).
  */
@@ -280,8 +279,7 @@ static int take_closed(struct recovery *recovery, struct recover_segment *found,
     return keep_segment(recovery, found, end_offset);
 }
 
-/* ---- the tail -----------------------------------------------------------------------
- */
+/* ---- the tail -------------------------------------------------------------- */
 
 /* Removes what the crash left of a segment whose beginning was not flushed. */
 static int remove_torn(struct recovery *recovery, struct recover_segment *found)
@@ -402,8 +400,7 @@ static int renew_empty(struct recovery *recovery, struct recover_segment *found)
     return rc;
 }
 
-/* ---- all of them --------------------------------------------------------------------
- */
+/* ---- all of them ----------------------------------------------------------- */
 
 static int bridge(struct recovery *recovery, int64_t base)
 {
@@ -461,16 +458,9 @@ static int take_segment(struct recovery *recovery, int64_t base, int64_t next)
                recovery->params->recovery == LOG_MACHINE_CRASHED &&
                recovery->params->flushed_offset >= 0) {
         rc = remove_torn(recovery, &found);
-    } else {
+    } else if (rc == 0) {
         int64_t end = next;
-        if (next == INT64_MAX) {
-            int64_t lines = 0;
-            if (found.has_text)
-                rc = recover_segment_count_lines(&found, 0, &lines);
-            end = larger(larger(base + lines, found.end_offset), base + 1);
-            end =
-                larger(end, larger(recovery->limit, recovery->params->log_end_offset));
-        }
+        rc = next == INT64_MAX ? end_of_damaged(recovery, &found, &end) : 0;
         if (rc == 0)
             rc = keep_damaged(recovery, &found, end, suffix, what);
     }

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- loading ------------------------------------------------------------------------
- */
+/* ---- loading --------------------------------------------------------------- */
 
 static int load_text(struct recover_segment *found)
 {
@@ -129,8 +128,7 @@ bool recover_segment_sizes_agree(const struct recover_segment *found)
            found->index_size == index_entry_at(found->entries);
 }
 
-/* ---- walking ------------------------------------------------------------------------
- */
+/* ---- walking --------------------------------------------------------------- */
 
 struct walk {
     struct recover_segment *found;

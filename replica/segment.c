@@ -66,8 +66,7 @@ void segment_unref(struct segment *segment)
     free(segment);
 }
 
-/* ---- files --------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------- */
 
 static int open_file(const struct segment *segment, const char *suffix, int flags)
 {
@@ -168,8 +167,7 @@ int segment_create(struct segment_home *home, int64_t base_offset, int64_t posit
     return rc;
 }
 
-/* ---- writing ------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------- */
 
 static int write_batch(struct segment *segment, int text, int index,
                        const struct batch *batch, const void *bytes)

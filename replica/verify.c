@@ -93,8 +93,7 @@ int verify_batch(struct verify *verify, const struct batch *batch)
     return hash == batch->payload_hash ? 0 : E_DAMAGED;
 }
 
-/* ---- the map ------------------------------------------------------------------------
- */
+/* ---- the map --------------------------------------------------------------- */
 
 enum { MAP_CHUNKS = (int)((INT64_C(1) << 31) / VERIFY_CHUNK_BYTES) };
 

@@ -137,8 +137,7 @@ static void test_power_cut_and_lost_checkpoint(void **state)
     }
 }
 
-/* ---- one file damaged ---------------------------------------------------------------
- */
+/* ---- one file damaged ------------------------------------------------------ */
 
 enum harm { GONE, EMPTIED, SHORTENED, FLIPPED, LENGTHENED, HARMS };
 

@@ -117,8 +117,7 @@ static int change(struct fake_disk_state *state)
     return rc;
 }
 
-/* ---- names --------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------- */
 
 static struct name *find_name(const struct names *names, const char *path)
 {
@@ -187,8 +186,7 @@ static int new_inode(struct fake_disk_state *state, bool is_dir)
     return (int)state->inode_count++;
 }
 
-/* ---- operations ---------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------ */
 
 static struct inode *inode_of(struct fake_disk_state *state, int file)
 {
@@ -392,8 +390,7 @@ static const struct disk_ops fake_ops = {
     .list = fake_list,
 };
 
-/* ---- faults -------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------- */
 
 int64_t fake_disk_changes(const struct fake_disk *fake)
 {
