@@ -6,19 +6,19 @@
 struct answer {
     struct reply reply;
     fuse_req_t req;
-    atomic_size_t *outstanding;
+    struct answer_counts *counts;
+    bool waits;
     void (*interrupt)(void *arg);
     void *interrupt_arg;
 };
 
-fuse_req_t answer_take(struct reply *reply)
+/* After the answer was sent: until then the session must stay. */
+static void answer_end(struct answer *answer)
 {
-    struct answer *answer = (struct answer *)reply;
-    fuse_req_t req = answer->req;
-    if (answer->outstanding != NULL)
-        (void)atomic_fetch_sub(answer->outstanding, 1);
+    if (!answer->waits)
+        (void)atomic_fetch_sub(&answer->counts->soon, 1);
+    (void)atomic_fetch_sub(&answer->counts->all, 1);
     free(answer);
-    return req;
 }
 
 /* A reply can fail only because the requester is gone (ENOENT) or the mount is: nobody
@@ -26,17 +26,23 @@ fuse_req_t answer_take(struct reply *reply)
 
 static void answer_error(struct reply *reply, int code)
 {
-    (void)fuse_reply_err(answer_take(reply), err_errno(code));
+    struct answer *answer = (struct answer *)reply;
+    (void)fuse_reply_err(answer->req, err_errno(code));
+    answer_end(answer);
 }
 
 static void answer_written(struct reply *reply, size_t bytes)
 {
-    (void)fuse_reply_write(answer_take(reply), bytes);
+    struct answer *answer = (struct answer *)reply;
+    (void)fuse_reply_write(answer->req, bytes);
+    answer_end(answer);
 }
 
 static void answer_bytes(struct reply *reply, const void *bytes, size_t length)
 {
-    (void)fuse_reply_buf(answer_take(reply), bytes, length);
+    struct answer *answer = (struct answer *)reply;
+    (void)fuse_reply_buf(answer->req, bytes, length);
+    answer_end(answer);
 }
 
 static int answer_pread(const struct extent *extent, char *bytes)
@@ -96,7 +102,8 @@ static void answer_splice(fuse_req_t req, const struct extent *extents, size_t c
 
 static void answer_extents(struct reply *reply, struct extent *extents, size_t count)
 {
-    fuse_req_t req = answer_take(reply);
+    struct answer *answer = (struct answer *)reply;
+    fuse_req_t req = answer->req;
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += extents[i].length;
@@ -108,6 +115,7 @@ static void answer_extents(struct reply *reply, struct extent *extents, size_t c
         answer_splice(req, extents, count);
     for (size_t i = 0; i < count; i++)
         extent_release(&extents[i]);
+    answer_end(answer);
 }
 
 static void answer_interrupted(fuse_req_t req, void *data)
@@ -137,7 +145,7 @@ static const struct reply_ops answer_ops = {
     .on_interrupt = answer_on_interrupt,
 };
 
-struct reply *answer_new(fuse_req_t req, atomic_size_t *outstanding)
+struct reply *answer_new(fuse_req_t req, struct answer_counts *counts, bool waits)
 {
     struct answer *answer = malloc(sizeof *answer);
     if (answer == NULL) {
@@ -147,9 +155,11 @@ struct reply *answer_new(fuse_req_t req, atomic_size_t *outstanding)
     *answer = (struct answer){
         .reply = {.ops = &answer_ops},
         .req = req,
-        .outstanding = outstanding,
+        .counts = counts,
+        .waits = waits,
     };
-    if (outstanding != NULL)
-        (void)atomic_fetch_add(outstanding, 1);
+    (void)atomic_fetch_add(&counts->all, 1);
+    if (!waits)
+        (void)atomic_fetch_add(&counts->soon, 1);
     return &answer->reply;
 }

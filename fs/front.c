@@ -49,8 +49,7 @@ static void front_init(void *userdata, struct fuse_conn_info *conn)
     conn->congestion_threshold = FRONT_MAX_BACKGROUND;
 }
 
-/* ---- names --------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------- */
 
 /* Fills in what a look-up answers. On failure nothing is left looked up. */
 static int front_entry(struct mounted *mounted, const struct tree_place *place,
@@ -138,8 +137,7 @@ static void front_statfs(fuse_req_t req, fuse_ino_t ino)
         (void)fuse_reply_statfs(req, &out);
 }
 
-/* ---- refusals -----------------------------------------------------------------------
- */
+/* ---- refusals -------------------------------------------------------------------- */
 
 static void front_refuse_name(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -176,8 +174,7 @@ static void front_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
     front_refuse_name(req, parent, name);
 }
 
-/* ---- directories --------------------------------------------------------------------
- */
+/* ---- directories ----------------------------------------------------------------- */
 
 static void front_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -225,8 +222,7 @@ static void front_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_in
     (void)fuse_reply_err(req, 0);
 }
 
-/* ---- open files ---------------------------------------------------------------------
- */
+/* ---- open files ------------------------------------------------------------------ */
 
 static struct handle *front_handle(const struct fuse_file_info *fi)
 {
@@ -292,10 +288,8 @@ static void front_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t at,
                        struct fuse_file_info *fi)
 {
     struct handle *handle = front_handle(fi);
-    /* A stream's read may wait for messages for ever: a stop does not wait for it. */
-    bool waits = handle_stream(handle) != NULL;
     struct reply *reply =
-        answer_new(req, waits ? NULL : &front_mounted(req)->outstanding);
+        answer_new(req, &front_mounted(req)->answers, handle_is_stream(handle));
     (void)ino;
     if (reply != NULL)
         handle_read(handle, reply, at, size, fi->flags);
@@ -304,7 +298,7 @@ static void front_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t at,
 static void front_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size,
                         off_t at, struct fuse_file_info *fi)
 {
-    struct reply *reply = answer_new(req, &front_mounted(req)->outstanding);
+    struct reply *reply = answer_new(req, &front_mounted(req)->answers, false);
     (void)ino;
     (void)at; /* of an O_APPEND write: what the kernel takes for the size */
     if (reply != NULL)
@@ -313,7 +307,7 @@ static void front_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_
 
 static void front_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct reply *reply = answer_new(req, &front_mounted(req)->outstanding);
+    struct reply *reply = answer_new(req, &front_mounted(req)->answers, false);
     (void)ino;
     if (reply != NULL)
         handle_flush(front_handle(fi), reply, fi->lock_owner);
@@ -322,7 +316,7 @@ static void front_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *f
 static void front_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
                         struct fuse_file_info *fi)
 {
-    struct reply *reply = answer_new(req, &front_mounted(req)->outstanding);
+    struct reply *reply = answer_new(req, &front_mounted(req)->answers, false);
     (void)ino, (void)datasync;
     if (reply != NULL)
         handle_fsync(front_handle(fi), reply);
@@ -331,25 +325,24 @@ static void front_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
 static void front_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct handle *handle = front_handle(fi);
-    struct reply *reply = answer_new(req, &front_mounted(req)->outstanding);
+    struct reply *reply = answer_new(req, &front_mounted(req)->answers, false);
     (void)ino;
     handle_release(handle, reply);
 }
 
 static void front_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
-                       struct fuse_pollhandle *handle)
+                       struct fuse_pollhandle *poll_handle)
 {
-    struct stream *stream = handle_stream(front_handle(fi));
+    struct handle *handle = front_handle(fi);
     struct stream_notify *notify = NULL;
-    unsigned ready = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+    unsigned ready = POLLIN | POLLRDNORM;
     (void)ino;
-    if (stream != NULL) {
-        if (handle != NULL)
-            notify = notifier_poll_new(front_mounted(req)->notifier, handle);
-        ready = stream_poll(stream, notify) ? POLLIN | POLLRDNORM : 0;
-    } else if (handle != NULL) {
-        fuse_pollhandle_destroy(handle);
-    }
+    if (poll_handle != NULL)
+        notify = notifier_poll_new(front_mounted(req)->notifier, poll_handle);
+    if (!handle_poll(handle, notify))
+        ready = 0;
+    else if (!handle_is_stream(handle))
+        ready |= POLLOUT | POLLWRNORM;
     (void)fuse_reply_poll(req, ready);
 }
 

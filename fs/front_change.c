@@ -25,7 +25,8 @@ static void front_change_done(struct operation *operation, int code)
         (void)fuse_reply_err(change->req, err_errno(code));
     else
         change->succeeded(change);
-    (void)atomic_fetch_sub(&change->mounted->outstanding, 1);
+    (void)atomic_fetch_sub(&change->mounted->answers.soon, 1);
+    (void)atomic_fetch_sub(&change->mounted->answers.all, 1);
     free(change);
 }
 
@@ -56,7 +57,8 @@ static struct front_change *front_change_new(fuse_req_t req, fuse_ino_t ino,
 
 static void front_change_submit(struct front_change *change)
 {
-    (void)atomic_fetch_add(&change->mounted->outstanding, 1);
+    (void)atomic_fetch_add(&change->mounted->answers.all, 1);
+    (void)atomic_fetch_add(&change->mounted->answers.soon, 1);
     fuse_req_interrupt_func(change->req, front_change_interrupt, change);
     operations_submit(change->mounted->operations, &change->operation);
 }
@@ -67,8 +69,7 @@ static void front_change_set_topic(struct front_change *change, const char *topi
                    topic);
 }
 
-/* ---- mkdir, rmdir -------------------------------------------------------------------
- */
+/* ---- mkdir, rmdir ---------------------------------------------------------------- */
 
 static void front_mkdir_succeeded(struct front_change *change)
 {
@@ -150,8 +151,7 @@ void front_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     front_change_submit(change);
 }
 
-/* ---- setattr ------------------------------------------------------------------------
- */
+/* ---- setattr --------------------------------------------------------------------- */
 
 static void front_setattr_succeeded(struct front_change *change)
 {

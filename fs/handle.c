@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct handle {
     struct appender *appender;  /* log, append, when writing */
     struct textfile *text;      /* what was rendered at open, when reading */
     struct jsonfile *json;      /* what takes JSON, when writing */
+    atomic_uint uses;           /* functions that run, and the open file itself */
+    struct reply *last;         /* of the release; written before its use ends */
     struct handle *prev, *next; /* [table->lock] */
 };
 
@@ -34,8 +37,7 @@ struct handle_table {
     struct handle *all; /* [lock] */
 };
 
-/* ---- the table ----------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------- */
 
 struct handle_table *handle_table_new(void)
 {
@@ -65,8 +67,7 @@ void handle_table_free(struct handle_table *table)
     free(table);
 }
 
-/* ---- open ---------------------------------------------------------------------------
- */
+/* ---- open ------------------------------------------------------------------------ */
 
 static int handle_check_flags(enum tree_kind kind, int flags)
 {
@@ -162,6 +163,7 @@ int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t t
     handle->mounted = mounted;
     handle->node = node;
     handle->writing = (flags & O_ACCMODE) != O_RDONLY;
+    atomic_init(&handle->uses, 1);
     rc = node_table_open(mounted->nodes, node, handle->writing, thread,
                          clock_mono_ms(mounted->clock));
     if (rc < 0) {
@@ -192,13 +194,53 @@ bool handle_needs_no_flush(const struct handle *handle)
     return !handle->writing;
 }
 
-struct stream *handle_stream(const struct handle *handle)
+bool handle_is_stream(const struct handle *handle)
 {
-    return handle->stream;
+    return handle->stream != NULL;
 }
 
-/* ---- reading ------------------------------------------------------------------------
- */
+/* ---- the end --------------------------------------------------------------------- */
+
+static void handle_free(struct handle *handle)
+{
+    struct appender *appender = handle->appender;
+    struct reply *reply = handle->last;
+    if (handle->stream != NULL)
+        stream_close(handle->stream);
+    textfile_close(handle->text);
+    jsonfile_free(handle->json);
+    node_table_close(handle->mounted->nodes, handle->node, handle->writing);
+    free(handle);
+    if (appender != NULL)
+        appender_release(appender, reply);
+    else if (reply != NULL)
+        reply_error(reply, 0);
+}
+
+/* Around whatever answers: the moment that the answer is out, the file may be closed,
+ * and its release be under way on another thread. */
+static void handle_use(struct handle *handle)
+{
+    (void)atomic_fetch_add(&handle->uses, 1);
+}
+
+static void handle_unuse(struct handle *handle)
+{
+    if (atomic_fetch_sub(&handle->uses, 1) == 1)
+        handle_free(handle);
+}
+
+void handle_release(struct handle *handle, struct reply *reply)
+{
+    struct handle_table *table = handle->mounted->handles;
+    (void)pthread_mutex_lock(&table->lock);
+    DL_DELETE(table->all, handle);
+    (void)pthread_mutex_unlock(&table->lock);
+    handle->last = reply;
+    handle_unuse(handle);
+}
+
+/* ---- reading --------------------------------------------------------------------- */
 
 /* Checks that the segment is still the one that was looked up, then pins its bytes. */
 static int handle_segment_extents(const struct node *node, int64_t at, size_t size,
@@ -251,6 +293,7 @@ static void handle_read_segment(const struct node *node, struct reply *reply,
 void handle_read(struct handle *handle, struct reply *reply, int64_t at, size_t size,
                  int flags)
 {
+    handle_use(handle);
     if (at < 0) {
         reply_error(reply, -EINVAL);
     } else if (handle->text != NULL) {
@@ -268,10 +311,19 @@ void handle_read(struct handle *handle, struct reply *reply, int64_t at, size_t 
          * search by root ends without a complaint. */
         reply_bytes(reply, "", 0);
     }
+    handle_unuse(handle);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------
- */
+bool handle_poll(struct handle *handle, struct stream_notify *notify)
+{
+    if (handle->stream != NULL)
+        return stream_poll(handle->stream, notify);
+    if (notify != NULL)
+        notify->free(notify);
+    return true;
+}
+
+/* ---- JSON ------------------------------------------------------------------------ */
 
 /* A complete value on its way to the operations' thread, and the write that waits. */
 struct handle_apply {
@@ -332,8 +384,7 @@ static void handle_apply_submit(struct handle *handle, struct reply *reply,
     operations_submit(apply->operations, &apply->operation);
 }
 
-/* ---- writing ------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------- */
 
 static void handle_write_json(struct handle *handle, struct reply *reply,
                               const char *bytes, size_t length, uint64_t owner)
@@ -351,6 +402,7 @@ static void handle_write_json(struct handle *handle, struct reply *reply,
 void handle_write(struct handle *handle, struct reply *reply, const char *bytes,
                   size_t length, int flags, uint64_t owner)
 {
+    handle_use(handle);
     if (handle->json != NULL)
         handle_write_json(handle, reply, bytes, length, owner);
     else if (handle->appender == NULL)
@@ -359,40 +411,26 @@ void handle_write(struct handle *handle, struct reply *reply, const char *bytes,
         reply_error(reply, -EPERM);
     else
         appender_write(handle->appender, reply, bytes, length, owner);
+    handle_unuse(handle);
 }
 
 void handle_flush(struct handle *handle, struct reply *reply, uint64_t owner)
 {
+    handle_use(handle);
     if (handle->appender != NULL)
         appender_flush(handle->appender, reply, owner);
     else
         reply_error(reply,
                     handle->json != NULL ? jsonfile_flush(handle->json, owner) : 0);
+    handle_unuse(handle);
 }
 
 void handle_fsync(struct handle *handle, struct reply *reply)
 {
+    handle_use(handle);
     if (handle->appender != NULL)
         appender_fsync(handle->appender, reply);
     else
         reply_error(reply, 0);
-}
-
-void handle_release(struct handle *handle, struct reply *reply)
-{
-    struct handle_table *table = handle->mounted->handles;
-    (void)pthread_mutex_lock(&table->lock);
-    DL_DELETE(table->all, handle);
-    (void)pthread_mutex_unlock(&table->lock);
-    if (handle->stream != NULL)
-        stream_close(handle->stream);
-    textfile_close(handle->text);
-    jsonfile_free(handle->json);
-    struct appender *appender = handle->appender;
-    node_table_close(handle->mounted->nodes, handle->node, handle->writing);
-    free(handle);
-    if (appender != NULL)
-        appender_release(appender, reply);
-    else if (reply != NULL)
-        reply_error(reply, 0);
+    handle_unuse(handle);
 }

@@ -10,7 +10,9 @@
  * writing only with O_APPEND, which must still be there at each write; O_TRUNC never.
  * Files that take JSON may be opened as one likes, and O_TRUNC erases nothing.
  *
- * Any thread; for one handle several at a time, but nothing beside handle_release().
+ * Any thread; for one handle several at a time. handle_release() may come as soon as
+ * all requests are answered, while the function that answered the last of them still
+ * runs: it is that which then takes the handle apart.
  */
 #ifndef TOPICFS_HANDLE_H
 #define TOPICFS_HANDLE_H
@@ -49,7 +51,9 @@ void handle_fsync(struct handle *handle, struct reply *reply);
 /* `reply` may be NULL. */
 void handle_release(struct handle *handle, struct reply *reply);
 
-/* NULL unless it is one: only a stream can be not ready. */
-struct stream *handle_stream(const struct handle *handle);
+/* A read may wait for messages. */
+bool handle_is_stream(const struct handle *handle);
+/* Whether a read would not wait; see stream_poll(). Takes `notify` (may be NULL). */
+bool handle_poll(struct handle *handle, struct stream_notify *notify);
 
 #endif

@@ -53,8 +53,7 @@ static void mount_pause(int ms)
     (void)nanosleep(&pause, NULL);
 }
 
-/* ---- signals ------------------------------------------------------------------------
- */
+/* ---- signals --------------------------------------------------------------------- */
 
 static void mount_stop_signals(sigset_t *set)
 {
@@ -152,8 +151,7 @@ static void mount_end_signals(struct mount *mount)
     (void)pthread_join(mount->signals, NULL);
 }
 
-/* ---- setting up ---------------------------------------------------------------------
- */
+/* ---- setting up ------------------------------------------------------------------ */
 
 static int mount_option(struct mount *mount, const char *option)
 {
@@ -223,8 +221,12 @@ static int mount_set_up(struct mount *mount, char *why, size_t why_size)
         return -ENODEV;
     }
     mount->is_mounted = true;
+    struct notifier *notifier = NULL;
     rc = notifier_start(mount->session, mount->mounted.nodes, mount->mounted.cluster,
-                        &mount->mounted.notifier);
+                        &notifier);
+    (void)pthread_mutex_lock(&mount->lock); /* the signal thread may want it already */
+    mount->mounted.notifier = notifier;
+    (void)pthread_mutex_unlock(&mount->lock);
     if (rc < 0)
         (void)snprintf(why, why_size, "can't start the notifier: %s", err_text(rc));
     return rc;
@@ -246,18 +248,16 @@ static int mount_loop(struct mount *mount, char *why, size_t why_size)
     return rc < 0 ? rc : 0;
 }
 
-/* ---- taking down --------------------------------------------------------------------
- */
+/* ---- taking down ----------------------------------------------------------------- */
 
-/* What waits for a flush or a commit is given a while. */
-static bool mount_drain(struct mount *mount)
+static bool mount_wait_zero(const atomic_size_t *count)
 {
     for (int waited = 0; waited < STOP_GRACE_MS; waited += STOP_POLL_MS) {
-        if (atomic_load(&mount->mounted.outstanding) == 0)
+        if (atomic_load(count) == 0)
             return true;
         mount_pause(STOP_POLL_MS);
     }
-    return atomic_load(&mount->mounted.outstanding) == 0;
+    return atomic_load(count) == 0;
 }
 
 static void mount_stop_requests(struct mount *mount)
@@ -267,7 +267,8 @@ static void mount_stop_requests(struct mount *mount)
         operations_stop(mounted->operations);
     if (mounted->parking == NULL || mounted->handles == NULL)
         return;
-    if (!mount_drain(mount)) {
+    /* What waits for a flush or a commit is given a while. */
+    if (!mount_wait_zero(&mounted->answers.soon)) {
         broker_interrupt_waiters(mounted->broker);
         parking_drain(mounted->parking);
     }
@@ -284,7 +285,11 @@ static void mount_take_down(struct mount *mount)
     mount_stop_requests(mount);
     if (mount->is_mounted)
         fuse_session_unmount(mount->session);
-    if (mount->session != NULL)
+    /* Whoever still sends an answer needs the session. All have been told to. */
+    if (!mount_wait_zero(&mounted->answers.all))
+        diag(DIAG_ERROR, "%zu requests were left unanswered",
+             atomic_load(&mounted->answers.all));
+    else if (mount->session != NULL)
         fuse_session_destroy(mount->session);
     parking_stop(mounted->parking);
     notifier_free(mounted->notifier);

@@ -1,16 +1,15 @@
 /*
- * What the parts of one mount share. mount.c makes it and takes it down; all fields are
- * constant while requests are served.
+ * What the parts of one mount share. mount.c makes it and takes it down; all fields
+ * but the counts are constant while requests are served.
  */
 #ifndef TOPICFS_MOUNTED_H
 #define TOPICFS_MOUNTED_H
 
+#include "fs/answer.h"
 #include "fs/node.h"
 #include "fs/operations.h"
 #include "fs/parking.h"
 #include "fs/tree.h"
-
-#include <stdatomic.h>
 
 struct handle_table;
 struct notifier;
@@ -25,8 +24,9 @@ struct mounted {
     struct operations *operations;
     struct parking *parking;
     struct notifier *notifier;
-    atomic_size_t outstanding; /* answers due that don't wait for new messages */
-    _Atomic uint32_t rotation; /* where the next lines without a key go, see appender.h */
+    struct answer_counts answers; /* changes while serving */
+    _Atomic uint32_t
+        rotation; /* where the next lines without a key go, see appender.h */
 };
 
 #endif

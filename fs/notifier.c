@@ -27,8 +27,7 @@ struct notifier {
     const struct cluster_snapshot *announced; /* [change thread] */
 };
 
-/* ---- polls --------------------------------------------------------------------------
- */
+/* ---- polls ----------------------------------------------------------------------- */
 
 static void notifier_poll_free(struct notifier_poll *poll)
 {
@@ -94,8 +93,7 @@ static void *notifier_poll_thread(void *arg)
     return NULL;
 }
 
-/* ---- changes ------------------------------------------------------------------------
- */
+/* ---- changes --------------------------------------------------------------------- */
 
 /* The kernel forgets the attributes of the nodes; what it does not know is no matter.
  */
@@ -196,8 +194,7 @@ static void *notifier_change_thread(void *arg)
     return NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static void notifier_join(struct notifier *notifier, bool change, bool poll)
 {

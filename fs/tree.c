@@ -330,8 +330,7 @@ void tree_parent(const struct tree_place *place, struct tree_place *out)
     }
 }
 
-/* ---- attributes --------------------------------------------------------------------
- */
+/* ---- attributes ------------------------------------------------------------------ */
 
 uint64_t tree_inode(const struct tree_place *place, uint64_t generation)
 {
@@ -406,8 +405,7 @@ out:
     return rc;
 }
 
-/* ---- listings ----------------------------------------------------------------------
- */
+/* ---- listings -------------------------------------------------------------------- */
 
 static int tree_list_names(const struct tree_place *parent,
                            const struct tree_name *names, tree_list_fn *fn, void *arg)
