@@ -54,7 +54,7 @@ void append_op_arm(struct append_op *op, struct reply *reply)
     atomic_fetch_add(&op->appender->references, 1);
     op->reply = reply;
     op->is_parked = false;
-    op->interrupted = false;
+    op->unsettled = false;
     atomic_store(&op->remaining, (int)op->part_count + 1);
     for (size_t i = 0; i < op->part_count; i++) {
         op->parts[i].op = op;
@@ -122,7 +122,7 @@ static void complete(struct append_op *op)
         parking_remove(&op->parked);
     }
     error = outcome(op);
-    op->interrupted = error == -EINTR;
+    op->unsettled = error == -EINTR || error == E_COMMIT_TIMEOUT;
     keep = error != 0 && kind == APPEND_WRITE;
     if (error != 0 && kind == APPEND_RELEASE)
         diag(DIAG_WARNING, "completing the last line of a closed file: %s",

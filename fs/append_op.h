@@ -56,7 +56,7 @@ struct append_op {
     struct reply *reply; /* NULL: nobody waits for an answer */
     enum append_kind kind;
     bool is_parked;
-    bool interrupted; /* the answer was EINTR */
+    bool unsettled; /* appended, but given up before it was acknowledged */
     enum parking_reason
         reason; /* of having been given up, where parts are `cancelled` */
     int64_t timeout_ms;

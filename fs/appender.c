@@ -155,7 +155,7 @@ static void settle(struct appender *appender)
         if (!append_op_appended(op)) {
             undo(appender, op);
             append_op_forget(op);
-        } else if (op->interrupted) {
+        } else if (op->unsettled) {
             remember(appender, op);
         } else {
             /* The tail belongs to a write that was answered with an error. */

@@ -31,24 +31,15 @@ static void hash_refused(const char *bytes, size_t length, uint64_t out[2])
     out[1] = hash.high64;
 }
 
-/* How much of the write belongs to a line that was refused before. */
-static size_t refused_part(const struct lines_state *state, const char *bytes,
-                           size_t length, bool *ends)
+/* The write begins with the end of a refused line that was refused before. */
+static bool refused_before(const struct lines_state *state, const char *bytes,
+                           size_t length)
 {
     uint64_t hash[2];
-    const char *newline;
-    *ends = true;
-    if (state->discarding) {
-        newline = memchr(bytes, '\n', length);
-        *ends = newline != NULL;
-        return newline != NULL ? (size_t)(newline - bytes) + 1 : length;
-    }
     if (state->refused_length == 0 || state->refused_length > length)
-        return 0;
+        return false;
     hash_refused(bytes, state->refused_length, hash);
-    if (hash[0] != state->refused_hash[0] || hash[1] != state->refused_hash[1])
-        return 0;
-    return state->refused_length;
+    return hash[0] == state->refused_hash[0] && hash[1] == state->refused_hash[1];
 }
 
 /* The first line is too long and nothing comes before it: what its rest will look like.
@@ -100,19 +91,33 @@ static void take_all(struct lines_cut *cut, const char *bytes, size_t length)
     cut->count = (uint32_t)lines_count(bytes, cut->complete);
 }
 
+/* Goes on inside a refused line, or sends its end again. true: that is an error. */
+static bool still_refused(const struct lines_state *state, const char *bytes,
+                          size_t length, struct lines_cut *out)
+{
+    const char *newline;
+    if (state->discarding) {
+        newline = memchr(bytes, '\n', length);
+        out->skip = newline != NULL ? (size_t)(newline - bytes) + 1 : 0;
+        return newline == NULL;
+    }
+    return refused_before(state, bytes, length);
+}
+
 void lines_cut(const struct lines_state *state, size_t pending,
                size_t max_message_bytes, const char *bytes, size_t length,
                struct lines_cut *out)
 {
+    const struct lines_state before = *state; /* may lie in *out */
     bool fits;
-    bool ends;
     *out = (struct lines_cut){0};
-    if (state->discarding || state->refused_length > 0) {
-        out->skip = refused_part(state, bytes, length, &ends);
-        out->after.discarding = !ends;
-        bytes += out->skip;
-        length -= out->skip;
+    if (still_refused(&before, bytes, length, out)) {
+        out->error = E_MESSAGE_TOO_LARGE;
+        out->after = before;
+        return;
     }
+    bytes += out->skip;
+    length -= out->skip;
     if (length <= max_message_bytes && pending <= max_message_bytes - length) {
         take_all(out, bytes, length);
         fits = true;

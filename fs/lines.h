@@ -9,15 +9,17 @@
  *     answer cut.consumed
  *
  * The rules. A line of more than max_message_bytes (its newline not counted) is refused
- * with E_MESSAGE_TOO_LARGE as soon as that is clear, once, and none of it is stored. A
- * write that begins with one takes nothing; a write that has others before it takes
- * those and ends short in front of it. What follows of a refused line is taken and
- * thrown away up to its newline:
- *   - its newline was not in the refused write: whatever comes next continues it;
- *   - it began in an earlier write, and the refused one has its newline: the writer may
- *     send the same bytes again (stdio does) or go on behind them. So only the same
- * bytes are thrown away, anything else begins a new line. A whole line that is refused
- * changes nothing: sent again it is refused again.
+ * with E_MESSAGE_TOO_LARGE as soon as that is clear, and none of it is stored. A write
+ * that begins with one takes nothing; a write that has others before it takes those and
+ * ends short in front of it. Sent again, what was refused is refused again: the kernel
+ * cuts a write(2) of more than 1 MiB into several of ours, and drops the error of a
+ * later one because the first was taken; the writer meets it when it sends the rest.
+ * So:
+ *   - the refused bytes had no newline: what follows is refused too, up to the newline;
+ * the write that brings that goes on behind it;
+ *   - they had it, and the line began in an earlier write: the same bytes are refused
+ *     again, anything else begins a new line;
+ *   - a whole line that is refused changes nothing.
  */
 #ifndef TOPICFS_LINES_H
 #define TOPICFS_LINES_H
@@ -28,14 +30,14 @@
 
 struct lines_state {
     bool discarding; /* inside a refused line */
-    /* The end of a refused line, newline included, that may come again; 0: none. */
+    /* The end of a refused line, newline included, to be refused again; 0: none. */
     size_t refused_length;
     uint64_t refused_hash[2];
 };
 
 struct lines_cut {
     int error;       /* 0 or E_MESSAGE_TOO_LARGE: then nothing is taken */
-    size_t skip;     /* bytes of a refused line, thrown away */
+    size_t skip;     /* the end of a refused line, thrown away */
     size_t complete; /* bytes behind them that end with a newline; 0: no line is
                         complete */
     size_t tail;     /* bytes behind those that begin (or continue) a line */

@@ -62,24 +62,25 @@ static size_t fuzz_write(struct store *store, size_t max, const char *bytes,
     return cut.consumed;
 }
 
-/* How far the writer steps after a refusal; 0: it sends the same again. */
-static size_t fuzz_step(const char *bytes, size_t length, const char *end,
-                        size_t had_pending, uint32_t *seed)
+/* How far the writer steps after a refusal. */
+static size_t fuzz_step(const char *bytes, size_t length)
 {
     const char *newline = memchr(bytes, '\n', length);
-    size_t line = newline != NULL ? (size_t)(newline - bytes) + 1 : length;
-    if (had_pending == 0 && newline != NULL)
-        return line;
-    if (fuzz_random(seed) % 2 == 0)
-        return 0;
-    /* What looks like the same bytes again is taken for that. */
-    if (newline != NULL && (size_t)(end - bytes) >= 2 * line &&
-        memcmp(bytes, bytes + line, line) == 0)
-        return 0;
-    return line;
+    return newline != NULL ? (size_t)(newline - bytes) + 1 : length;
 }
 
-static void fuzz_send(struct store *store, size_t max, const char *text, size_t length,
+/* What looks like the refused end of a line sent again is taken for that: such a text
+ * has no one right outcome. */
+static bool fuzz_ambiguous(const struct store *store, const char *bytes,
+                           const char *end)
+{
+    size_t line = store->state.refused_length;
+    return line > 0 && (size_t)(end - bytes) >= 2 * line &&
+           memcmp(bytes, bytes + line, line) == 0;
+}
+
+/* false: the text is ambiguous. */
+static bool fuzz_send(struct store *store, size_t max, const char *text, size_t length,
                       uint32_t seed)
 {
     const char *end = text + length;
@@ -88,14 +89,19 @@ static void fuzz_send(struct store *store, size_t max, const char *text, size_t 
         if (piece > (size_t)(end - text))
             piece = (size_t)(end - text);
         while (piece > 0) {
-            size_t pending = store->pending;
             size_t taken = fuzz_write(store, max, text, piece);
-            if (taken == 0)
-                taken = fuzz_step(text, piece, end, pending, &seed);
+            if (taken == 0) {
+                if (fuzz_ambiguous(store, text, end))
+                    return false;
+                if (fuzz_random(&seed) % 2 == 0)
+                    FUZZ_REQUIRE(fuzz_write(store, max, text, piece) == 0);
+                taken = fuzz_step(text, piece);
+            }
             text += taken;
             piece -= taken;
         }
     }
+    return true;
 }
 
 static size_t fuzz_expect(size_t max, const char *text, size_t length, char *out)
@@ -124,13 +130,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     store.bytes = malloc(2 * size + 2);
     if (size >= 2 && store.bytes != NULL && want != NULL) {
         max = data[0] % 20 + 1U;
-        fuzz_send(&store, max, (const char *)data + 2, size - 2, data[1]);
+        if (!fuzz_send(&store, max, (const char *)data + 2, size - 2, data[1]))
+            goto out;
         if (store.pending > 0)
             store.bytes[store.length++] = '\n';
         want_length = fuzz_expect(max, (const char *)data + 2, size - 2, want);
         FUZZ_REQUIRE(store.length == want_length);
         FUZZ_REQUIRE(memcmp(store.bytes, want, want_length) == 0);
     }
+out:
     free(store.bytes);
     free(want);
     return 0;

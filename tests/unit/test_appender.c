@@ -178,7 +178,11 @@ static void long_lines(void **state)
     assert_int_equal(put(f, "next\n"), 5);
     assert_int_equal(put(f, "yyyyyyyy"), 8);
     assert_int_equal(put(f, "yyyyyyyy"), E_MESSAGE_TOO_LARGE);
+    assert_int_equal(put(f, "yyyyyyyy"), E_MESSAGE_TOO_LARGE);
     assert_int_equal(put(f, "yyy\nmore\n"), 9);
+    assert_int_equal(put(f, "zzzzzzzz"), 8);
+    assert_int_equal(put(f, "zzz\n"), E_MESSAGE_TOO_LARGE);
+    assert_int_equal(put(f, "zzz\n"), E_MESSAGE_TOO_LARGE);
     assert_int_equal(put(f, "zzzzzzzzzzzz"), E_MESSAGE_TOO_LARGE);
     assert_int_equal(flush(f, 1), 0); /* the refused line ends, too */
     assert_int_equal(put(f, "1234567890\n"), 11);
@@ -291,9 +295,15 @@ static void deadline(void **state)
     gate(true);
     begin_write(f, &record, "a\nb", 1);
     assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    begin_write(f, &record, "a\nb", 1);
+    gate(false);
+    assert_int_equal(result_of(&record), 3); /* the same, not once more */
+    gate(true);
+    begin_write(f, &record, "b\nd", 1);
+    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
     gate(false);
     assert_int_equal(put(f, "c\n"), 2);
-    assert_log(f, "a\nc\n");
+    assert_log(f, "a\nbb\nc\n");
     end(f);
 }
 

@@ -44,7 +44,7 @@ static void one_write(void **state)
         {"a\nabcde", 0, false, {.complete = 2, .consumed = 2, .count = 1}},
         {"a\nb\nabcde", 0, false, {.complete = 4, .consumed = 4, .count = 2}},
         /* the rest of a refused line */
-        {"xyz", 0, true, {.skip = 3, .consumed = 3, .after = {.discarding = true}}},
+        {"xyz", 0, true, {.error = E_MESSAGE_TOO_LARGE, .after = {.discarding = true}}},
         {"xyzxyz\n", 0, true, {.skip = 7, .consumed = 7}},
         {"x\na\nb",
          0,
@@ -70,7 +70,8 @@ static void one_write(void **state)
     }
 }
 
-/* A line that began earlier and turns out too long: the writer may resend or go on. */
+/* A line that began earlier and turns out too long: its end is refused whenever it
+ * comes again, and anything else is a new line. */
 static void refused_end_comes_again(void **state)
 {
     struct lines_state start = {0};
@@ -83,13 +84,12 @@ static void refused_end_comes_again(void **state)
     assert_int_equal(refused.after.refused_length, 3);
 
     lines_cut(&refused.after, 0, MAX, "de\na\n", 5, &got);
-    assert_int_equal(got.error, 0);
-    assert_int_equal(got.skip, 3);
-    assert_int_equal(got.complete, 2);
-    assert_int_equal(got.consumed, 5);
-    assert_int_equal(got.after.refused_length, 0);
+    assert_int_equal(got.error, E_MESSAGE_TOO_LARGE);
+    assert_int_equal(got.consumed, 0);
+    lines_cut(&got.after, 0, MAX, "de\nb\n", 5, &got);
+    assert_int_equal(got.error, E_MESSAGE_TOO_LARGE);
 
-    lines_cut(&refused.after, 0, MAX, "b\n", 2, &got);
+    lines_cut(&got.after, 0, MAX, "b\n", 2, &got);
     assert_int_equal(got.skip, 0);
     assert_int_equal(got.complete, 2);
     assert_int_equal(got.after.refused_length, 0);
