@@ -242,6 +242,8 @@ int broker_sort_out_strays(struct broker *broker)
                              "the coordination store knows no such partition");
         }
         free(dir);
+    }
+    for (size_t i = 0; i < sort.count; i++) {
         free(sort.names[i]);
     }
     free(sort.names);

@@ -31,6 +31,7 @@ struct build {
     struct epoch_list *list;
     struct log *log;
     uint64_t rewrites;
+    int64_t covered; /* position up to which the list speaks */
 };
 
 /* The first batch in (low, high] whose epoch is above that of the batch at `low`. */
@@ -57,6 +58,7 @@ static int next_epoch(const struct build *build, const struct batch *low, int64_
 static int add_segment(void *arg, const struct log_segment_info *info)
 {
     struct build *build = arg;
+    build->covered = info->position + info->size;
     if (info->damaged || info->size == 0) {
         return 0;
     }
@@ -79,6 +81,14 @@ int epochs_build(struct epoch_list *list, struct log *log)
     epochs_free(list);
     struct log_bounds bounds;
     log_bounds_get(log, &bounds);
-    struct build build = {.list = list, .log = log, .rewrites = bounds.rewrites};
-    return log_each_segment(log, add_segment, &build);
+    struct build build = {.list = list,
+                          .log = log,
+                          .rewrites = bounds.rewrites,
+                          .covered = bounds.start.position};
+    int rc = log_each_segment(log, add_segment, &build);
+    const struct log_segment_info active = {
+        .position = build.covered,
+        .size = bounds.end.position - build.covered,
+    };
+    return rc ? rc : add_segment(&build, &active);
 }
