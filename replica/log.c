@@ -157,7 +157,7 @@ static void publish(struct log *log, struct segment *segment, const struct batch
     segment->end_offset = log->end.offset;
     log->last_timestamp_ms = batch->timestamp_ms;
     log->size_bytes += batch->length + INDEX_ENTRY_BYTES;
-    segment->flags |= SEGMENT_DIRTY;
+    segment->dirty = true;
     if (segment->base_offset < log->dirty_from)
         log->dirty_from = segment->base_offset;
     pthread_mutex_unlock(&log->lock);
@@ -201,11 +201,11 @@ static struct segment *take_dirty(struct log *log, int64_t from)
     pthread_mutex_lock(&log->lock);
     size_t i = (size_t)(log_table_by_offset(log, from - 1) + 1);
     for (; found == NULL && i < log->count; i++) {
-        if (log->segments[i]->flags & SEGMENT_DIRTY)
+        if (log->segments[i]->dirty)
             found = segment_ref(log->segments[i]);
     }
     if (found != NULL)
-        found->flags &= ~(uint32_t)SEGMENT_DIRTY;
+        found->dirty = false;
     pthread_mutex_unlock(&log->lock);
     return found;
 }
@@ -224,7 +224,7 @@ static int flush_segments(struct log *log, int64_t first, int64_t end_offset)
             rc = 0;
         if (rc != 0) {
             pthread_mutex_lock(&log->lock);
-            segment->flags |= SEGMENT_DIRTY;
+            segment->dirty = true;
             pthread_mutex_unlock(&log->lock);
         }
         segment_unref(segment);

@@ -199,23 +199,31 @@ static int clamp(struct log *log, int rc, const struct log_place *end,
 int log_find_offset(struct log *log, int64_t offset, const struct log_place *end,
                     struct log_place *out)
 {
-    for (;;) {
+    int rc = 0;
+    do {
         struct log_bounds bounds;
         log_bounds_get(log, &bounds);
+        rc = 0;
         if (offset < bounds.start.offset)
             return E_OFFSET_BELOW_START;
-        if (offset >= end->offset) {
+        if (offset >= end->offset)
             *out = *end;
-            return 0;
-        }
-        if (offset == bounds.start.offset) {
+        else if (offset == bounds.start.offset)
             *out = bounds.start;
-            return 0;
-        }
-        int rc = find_offset_once(log, offset, end, out);
-        if (!log_must_retry(log, &rc))
-            return clamp(log, rc, end, out);
-    }
+        else
+            rc = find_offset_once(log, offset, end, out);
+    } while (log_must_retry(log, &rc));
+    if (rc != 0)
+        return rc;
+    /* Retention may have overtaken the search: a later message is no answer to this
+     * one. */
+    struct log_bounds bounds;
+    log_bounds_get(log, &bounds);
+    if (offset < bounds.start.offset)
+        return E_OFFSET_BELOW_START;
+    if (out->offset >= end->offset)
+        *out = *end;
+    return 0;
 }
 
 /* ---- by time --------------------------------------------------------------- */

@@ -100,7 +100,7 @@ static int cut_segment(struct log *log, size_t i, int64_t offset)
     segment->end_offset = offset;
     segment->last_timestamp_ms = cut.last_timestamp_ms;
     segment->flags &= ~(uint32_t)SEGMENT_CLOSED;
-    segment->flags |= SEGMENT_DIRTY;
+    segment->dirty = true;
     log->size_bytes += log_segment_bytes(segment);
     if (segment->base_offset < log->dirty_from)
         log->dirty_from = segment->base_offset;

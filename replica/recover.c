@@ -311,7 +311,7 @@ static int check_tail(struct recovery *recovery, struct recover_segment *found)
 static int cut_tail(struct recovery *recovery, struct recover_segment *found)
 {
     int rc = segment_cut(found->segment, found->cut_entries, found->end_position);
-    found->segment->flags |= SEGMENT_DIRTY;
+    found->segment->dirty = true;
     found->entries = found->cut_entries;
     found->text_size = found->end_position;
     recovery->cut_done = true;
@@ -507,7 +507,7 @@ static void lay_out(struct recovery *recovery)
             segment->last_timestamp_ms = timestamp;
         timestamp = segment->last_timestamp_ms;
         log->size_bytes += log_segment_bytes(segment);
-        if ((segment->flags & SEGMENT_DIRTY) && segment->base_offset < log->dirty_from)
+        if (segment->dirty && segment->base_offset < log->dirty_from)
             log->dirty_from = segment->base_offset;
     }
     for (size_t i = 0; i < log->count; i++) {

@@ -148,7 +148,7 @@ int segment_create(struct segment_home *home, int64_t base_offset, int64_t posit
     if (segment == NULL)
         return -ENOMEM;
     segment->position = position;
-    segment->flags = SEGMENT_DIRTY;
+    segment->dirty = true;
     if (index_flags & INDEX_COMPACTED)
         segment->flags |= SEGMENT_COMPACTED;
     struct index_header header = {.flags = index_flags,

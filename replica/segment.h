@@ -38,7 +38,6 @@ enum segment_flag {
     SEGMENT_DAMAGED = 2,   /* not served at all */
     SEGMENT_COMPACTED = 4, /* offsets may have holes */
     SEGMENT_GAP = 8, /* stands for lost files: has none, takes one byte of position */
-    SEGMENT_DIRTY = 16, /* has bytes that were not flushed */
 };
 
 struct segment {
@@ -54,6 +53,7 @@ struct segment {
     uint32_t flags;            /* [log lock] */
     uint32_t version;          /* [const] counts compactions */
     atomic_int refs;
+    bool dirty; /* [log lock] has bytes that were not flushed; the flusher clears it */
     atomic_bool retired; /* its paths may name other files by now */
 };
 
