@@ -27,7 +27,7 @@
 
 #include "coord/cluster.h"
 
-enum { PARTITIONS_MAX = 100000, REPLICAS_MAX = 64, INSTANCE_MAX = 64 };
+enum { PARTITIONS_MAX = 10000, REPLICAS_MAX = 64, INSTANCE_MAX = 64 };
 
 struct id_list { /* broker ids */
     int32_t *ids;

@@ -11,8 +11,8 @@
 
 enum { TOMBSTONES_MAX = 1000, DEFAULT_FACTOR_MAX = 3 };
 static const int64_t TOMBSTONE_KEEP_MS = INT64_C(7) * 24 * 3600 * 1000;
-/* A big topic's assignment: some 20 bytes a partition and replica. */
-enum { VALUE_MAX = 64 << 20 };
+/* What json_parse() takes: a value beyond that could not be read back. */
+enum { VALUE_MAX = 1 << 20 };
 
 static int64_t now_ms(const struct cluster *cluster)
 {

@@ -22,6 +22,7 @@ struct fixture {
     struct problems *problems;
     struct store *store;
     struct file files[2]; /* as saved */
+    unsigned opens;
 };
 
 /* Writes that fail on demand, and no flushing, so that thousands of opens are quick. */
@@ -320,8 +321,8 @@ static void watchers_see_changes_in_order(void **state)
     close_store(f);
 }
 
-/* Opens with what is on disk: contents, whether a problem is named, and a second, clean
- * open. `named`: 1 must be, 0 must not, -1 either. */
+/* Opens with what is on disk: contents, whether a problem is named, and now and then
+ * a second, clean open. `named`: 1 must be, 0 must not, -1 either. */
 static void expect_mended(struct fixture *f, const char *expected, int named)
 {
     assert_int_equal(open_store(f), 0);
@@ -329,6 +330,8 @@ static void expect_mended(struct fixture *f, const char *expected, int named)
     if (named >= 0)
         assert_int_equal(problem_lines(f), named);
     close_store(f);
+    if (f->opens++ % 16 != 0)
+        return;
     assert_int_equal(open_store(f), 0);
     expect_contents(f, expected);
     assert_int_equal(problem_lines(f), 0);
@@ -380,12 +383,12 @@ static void one_copy_with_a_flipped_bit(void **state)
     for (int closed = 0; closed < 2; closed++) {
         make_sample(f, closed, expected, sizeof(expected));
         for (int c = 0; c < 2; c++)
-            for (size_t at = 0; at < f->files[c].length; at++) {
+            for (size_t at = 0; at < f->files[c].length; at += 2) {
                 char *byte = &f->files[c].bytes[at];
 
-                *byte ^= (char)(1 << at % 8);
+                *byte ^= (char)(1 << at / 2 % 8);
                 restore_files(f);
-                *byte ^= (char)(1 << at % 8);
+                *byte ^= (char)(1 << at / 2 % 8);
                 expect_mended(f, expected, closed ? 1 : -1);
             }
         for (int c = 0; c < 2; c++) {
