@@ -133,6 +133,20 @@ static struct broker *broker_new(const struct broker_params *params)
     return broker;
 }
 
+static struct partition **list_partitions(void *arg, size_t *count)
+{
+    return broker_partitions(arg, count);
+}
+
+static int start_cleaner(struct broker *broker)
+{
+    const struct cleaner_params params = {.partitions = list_partitions,
+                                          .arg = broker,
+                                          .problems = broker->params.problems,
+                                          .clock = broker->params.clock};
+    return cleaner_start(&params, &broker->cleaner);
+}
+
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size)
 {
@@ -146,6 +160,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
     rc = rc ? rc : broker_checkpoint(broker);
     rc = rc ? rc : broker_maintenance_start(broker);
+    rc = rc ? rc : start_cleaner(broker);
     if (rc) {
         (void)snprintf(why, why_size, "opening the logs in %s: %s",
                        datadir_path(params->datadir), err_text(rc));
@@ -185,6 +200,8 @@ void broker_stop(struct broker *broker)
     if (!broker) {
         return;
     }
+    cleaner_stop(broker->cleaner);
+    broker->cleaner = NULL;
     broker_maintenance_stop(broker);
     broker_interrupt_waiters(broker);
     flusher_stop(broker->flusher);

@@ -12,6 +12,7 @@
 
 #include "replica/broker.h"
 #include "replica/checkpoint.h"
+#include "replica/cleaner.h"
 #include "replica/datadir.h"
 #include "replica/file_cache.h"
 #include "replica/partition_internal.h"
@@ -40,6 +41,7 @@ struct broker {
     struct broker_params params; /* [const] */
     struct file_cache *files;    /* [const] */
     struct flusher *flusher;     /* [const] */
+    struct cleaner *cleaner;     /* [const] */
     struct checkpoint recovered; /* [change_lock] what the last process left */
     int32_t self;                /* [change_lock] broker id */
     int64_t incarnation;         /* [change_lock] broker epoch; our producer id */

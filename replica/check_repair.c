@@ -185,6 +185,9 @@ static int write_header(struct writer *writer, bool compacted)
                                        .created_ms = now_ms()};
     header.topic_id = segment->topic_id;
     header.base_offset = segment->base_offset;
+    /* Its keys are still to be looked at. */
+    if (compacted && segment->header_good && !(header.flags & INDEX_COMPACTED))
+        header.flags |= INDEX_UNCLEAN;
     if (compacted)
         header.flags |= INDEX_COMPACTED;
     index_header_encode(&header, bytes);

@@ -35,6 +35,12 @@
 struct log;
 struct file_cache; /* replica/file_cache.h: the bounded set of open segment files */
 
+/* Set by compaction alone. */
+enum batch_flag {
+    BATCH_TOMBSTONES = 1, /* all messages are: a key and no value */
+    BATCH_SUPERSEDED = 2, /* its keys have later messages; it is kept for its producer */
+};
+
 /* One index entry, decoded. */
 struct batch {
     int64_t base_offset;
@@ -45,8 +51,9 @@ struct batch {
     int32_t leader_epoch;
     int32_t base_sequence; /* -1 without a producer */
     int64_t producer_id;   /* -1 without a producer */
-    uint32_t flags;
+    uint32_t flags;        /* enum batch_flag */
     uint64_t payload_hash; /* XXH3 of the bytes */
+    int64_t delete_at_ms;  /* with BATCH_TOMBSTONES: when compaction may drop them */
 };
 
 struct log_place {
