@@ -1,6 +1,5 @@
 #include "fs/append_op.h"
-
-#include "fs/partitioner.h"
+#include "fs/append_route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +7,6 @@
 
 /* ---- life --------------------------------------------------------------------------
  */
-
-static bool by_key(const struct appender *appender)
-{
-    return appender->only == NULL;
-}
 
 /* [order] The topic's settings now; NULL once it is deleted. Keeps the snapshot. */
 static const struct topic *topic_now(struct appender *appender)
@@ -170,134 +164,6 @@ static void settle(struct appender *appender)
     }
 }
 
-/* ---- batches to partitions
- * ------------------------------------------------------------ */
-
-/* [order] Room for `count` partitions by key. */
-static int grow_partitions(struct appender *appender, int32_t count)
-{
-    struct partition **handles;
-    int64_t *ends;
-    size_t old = (size_t)appender->partition_count;
-    if (count <= appender->partition_count)
-        return 0;
-    handles = realloc(appender->partitions, (size_t)count * sizeof(struct partition *));
-    if (handles == NULL)
-        return -ENOMEM;
-    appender->partitions = handles;
-    memset(handles + old, 0, ((size_t)count - old) * sizeof(struct partition *));
-    ends = calloc((size_t)count, sizeof *ends);
-    if (ends == NULL)
-        return -ENOMEM;
-    pthread_mutex_lock(&appender->lock);
-    memcpy(ends, appender->ends, (size_t)appender->end_count * sizeof *ends);
-    if (appender->ends != &appender->one_end)
-        free(appender->ends);
-    appender->ends = ends;
-    appender->end_count = count;
-    pthread_mutex_unlock(&appender->lock);
-    appender->partition_count = count;
-    return 0;
-}
-
-/* [order] Borrowed from the appender; NULL if this node has none. */
-static struct partition *partition_handle(struct appender *appender, int32_t slot)
-{
-    if (!by_key(appender))
-        return appender->only;
-    if (appender->partitions[slot] == NULL)
-        appender->partitions[slot] =
-            broker_partition(appender->params.broker, &appender->params.topic_id, slot);
-    return appender->partitions[slot];
-}
-
-/* [order] One partition's batch, new or resumed. The error, if one came at once. */
-static int submit_part(struct append_part *part, const struct partitioner_batch *batch)
-{
-    struct partition *partition = partition_handle(part->op->appender, part->slot);
-    bool appended = part->result.end.offset > 0;
-    if (appended && part->result.error == 0) {
-        append_op_skip(part); /* acknowledged before the interrupt */
-        return 0;
-    }
-    if (partition == NULL) {
-        part->result.error = E_NO_LEADER;
-        append_op_skip(part);
-        return E_NO_LEADER;
-    }
-    if (appended)
-        return append_op_await(part, partition, part->result.end.offset, false);
-    return append_op_produce(part, partition, batch->bytes, batch->length,
-                             batch->count);
-}
-
-/*
- * [order] All parts of a write. After a refusal the rest is not sent: the whole write
- * fails anyway.
- */
-static void submit_parts(struct append_op *op, const struct partitioner_batch *batches)
-{
-    int refused = 0;
-    for (size_t i = 0; i < op->part_count; i++) {
-        struct append_part *part = &op->parts[i];
-        part->slot = batches[i].partition;
-        if (refused == 0) {
-            refused = submit_part(part, &batches[i]);
-            continue;
-        }
-        if (part->result.end.offset == 0)
-            part->result.error = refused;
-        append_op_skip(part);
-    }
-}
-
-/* [order] Which batches `bytes` make: the usual single one without memory. */
-static int route(const struct appender *appender, const struct append_routing *routing,
-                 const char *bytes, size_t length, uint32_t count,
-                 struct partitioner_batch *one, struct partitioner_split *split)
-{
-    int64_t key;
-    *one = (struct partitioner_batch){.bytes = bytes, .length = length, .count = count};
-    *split = (struct partitioner_split){.batches = one, .count = 1};
-    if (!by_key(appender))
-        return 0;
-    if (count > 1)
-        return partitioner_split(bytes, length, count, routing->delimiter,
-                                 routing->partitions, routing->keyless, split);
-    key = partitioner_key(bytes, length - 1, routing->delimiter);
-    one->partition = key < 0
-                         ? routing->keyless
-                         : partitioner_of_key(bytes, (size_t)key, routing->partitions);
-    return 0;
-}
-
-static void route_end(struct partitioner_split *split,
-                      const struct partitioner_batch *one)
-{
-    if (split->batches != one)
-        partitioner_free(split);
-}
-
-/* [order] Sets how the keys of the next write go. */
-static int next_routing(struct appender *appender, const struct topic *topic,
-                        struct append_routing *out)
-{
-    _Atomic uint32_t *rotation = appender->params.rotation != NULL
-                                     ? appender->params.rotation
-                                     : &appender->rotation;
-    *out = (struct append_routing){
-        .delimiter = (int)topic->config.key_delimiter,
-        .partitions = topic->partition_count,
-    };
-    if (!by_key(appender))
-        return 0;
-    if (topic->partition_count < 1)
-        return E_NO_LEADER;
-    out->keyless =
-        (int32_t)(atomic_fetch_add(rotation, 1) % (uint32_t)topic->partition_count);
-    return grow_partitions(appender, topic->partition_count);
-}
-
 /* ---- write
  * --------------------------------------------------------------------------- */
 
@@ -389,21 +255,21 @@ static int write_lines(struct appender *appender, const struct topic *topic,
     struct append_op *op = NULL;
     size_t joined = appender->pending.length;
     const char *bytes = request->bytes + cut->skip;
-    int rc = next_routing(appender, topic, &routing);
+    int rc = append_route_next(appender, topic, &routing);
     if (rc < 0 || (rc = make_room(appender, cut)) < 0)
         return rc;
     if (joined > 0)
         bytes = pending_join(&appender->pending, bytes, cut->complete);
-    rc = route(appender, &routing, bytes, joined + cut->complete, cut->count, &one,
-               &split);
+    rc = append_route_split(appender, &routing, bytes, joined + cut->complete,
+                            cut->count, &one, &split);
     if (rc < 0)
         return rc;
     rc = prepare(appender, topic, request->reply, cut, split.count, &op);
     if (rc == 0) {
         op->routing = routing;
-        submit_parts(op, split.batches);
+        append_route_submit(op, split.batches);
     }
-    route_end(&split, &one);
+    append_route_end(&split, &one);
     if (rc == 0)
         launch_write(op, request);
     return rc;
@@ -436,14 +302,14 @@ static int write_again(struct appender *appender, const struct write_request *re
     if (rc < 0)
         return rc;
     (void)pending_join(joined, request->bytes + op->cut.skip, complete);
-    rc = route(appender, &op->routing, joined->data, joined->length + complete,
-               op->cut.count, &one, &split);
+    rc = append_route_split(appender, &op->routing, joined->data,
+                            joined->length + complete, op->cut.count, &one, &split);
     if (rc < 0)
         return rc;
     appender->resume = NULL;
     append_op_arm(op, request->reply);
-    submit_parts(op, split.batches);
-    route_end(&split, &one);
+    append_route_submit(op, split.batches);
+    append_route_end(&split, &one);
     op->state_before = appender->state;
     op->state_after = 0;
     if (op->owns_tail) {
@@ -504,7 +370,7 @@ static int write_ordered(struct appender *appender, const struct write_request *
         return cut.error;
     }
     /* By key a write is all or nothing. */
-    if (by_key(appender) && cut.consumed < request->length)
+    if (append_route_by_key(appender) && cut.consumed < request->length)
         return E_MESSAGE_TOO_LARGE;
     *taken = cut.consumed;
     if (cut.complete == 0)
@@ -546,7 +412,8 @@ static int end_line(struct appender *appender, enum append_kind kind,
     struct partitioner_batch one;
     struct partitioner_split split;
     struct append_op *op;
-    int rc = topic == NULL ? E_TOPIC_DELETED : next_routing(appender, topic, &routing);
+    int rc =
+        topic == NULL ? E_TOPIC_DELETED : append_route_next(appender, topic, &routing);
     if (rc < 0)
         return rc;
     op = append_op_new(appender, kind, reply, 1);
@@ -554,9 +421,9 @@ static int end_line(struct appender *appender, enum append_kind kind,
         return -ENOMEM;
     op->timeout_ms = topic->config.delivery_timeout_ms;
     pending->data[pending->length] = '\n';
-    (void)route(appender, &routing, pending->data, pending->length + 1, 1, &one,
-                &split);
-    submit_parts(op, split.batches);
+    (void)append_route_split(appender, &routing, pending->data, pending->length + 1, 1,
+                             &one, &split);
+    append_route_submit(op, split.batches);
     /* Whatever comes of it, nobody is there to write the part again. */
     pending_clear(pending);
     new_state(appender);
@@ -608,7 +475,7 @@ static int sync_ordered(struct appender *appender, struct reply *reply)
         if (end == 0)
             append_op_skip(part);
         else
-            (void)append_op_await(part, partition_handle(appender, slot), end, true);
+            (void)append_op_await(part, append_route_handle(appender, slot), end, true);
     }
     append_op_launch(op);
     return 0;

@@ -16,7 +16,8 @@
 struct reply;
 
 struct reply_ops {
-    void (*error)(struct reply *reply, int code); /* a code of err.h or -errno; 0 = done */
+    void (*error)(struct reply *reply,
+                  int code); /* a code of err.h or -errno; 0 = done */
     void (*written)(struct reply *reply, size_t bytes);
     void (*bytes)(struct reply *reply, const void *bytes, size_t length);
     /* The extents' bytes in order; releases them. At most REPLY_EXTENTS_MAX. */
@@ -24,8 +25,9 @@ struct reply_ops {
     /*
      * From now on fn(arg) is called (any thread, at most once) if the requester is
      * interrupted; at once if it was already. on_interrupt(reply, NULL, NULL) ends that
-     * and returns after a running fn has returned: call it before answering a reply that
-     * had a function set, not from within fn and not with a lock held that fn takes.
+     * and returns after a running fn has returned: call it before answering a reply
+     * that had a function set, not from within fn and not with a lock held that fn
+     * takes.
      */
     void (*on_interrupt)(struct reply *reply, void (*fn)(void *arg), void *arg);
 };
@@ -48,11 +50,13 @@ static inline void reply_bytes(struct reply *reply, const void *bytes, size_t le
 {
     reply->ops->bytes(reply, bytes, length);
 }
-static inline void reply_extents(struct reply *reply, struct extent *extents, size_t count)
+static inline void reply_extents(struct reply *reply, struct extent *extents,
+                                 size_t count)
 {
     reply->ops->extents(reply, extents, count);
 }
-static inline void reply_on_interrupt(struct reply *reply, void (*fn)(void *), void *arg)
+static inline void reply_on_interrupt(struct reply *reply, void (*fn)(void *),
+                                      void *arg)
 {
     reply->ops->on_interrupt(reply, fn, arg);
 }

@@ -1,7 +1,7 @@
 /*
  * Streams: open files of follow/<where> and json/<where>. read() blocks until messages
- * come, at the end of a range it returns 0; poll works; a seek back works (bash's `read`
- * needs it). One per open file description.
+ * come, at the end of a range it returns 0; poll works; a seek back works (bash's
+ * `read` needs it). One per open file description.
  */
 #ifndef TOPICFS_STREAM_H
 #define TOPICFS_STREAM_H
@@ -13,11 +13,12 @@ struct stream;
 
 enum stream_format { STREAM_TEXT, STREAM_JSON };
 
-/* Takes its own reference on the view. key_delimiter: the topic's, used by STREAM_JSON and
- * kept for the stream's life. 0 or -ENOMEM. */
+/* Takes its own reference on the view. key_delimiter: the topic's, used by STREAM_JSON
+ * and kept for the stream's life. 0 or -ENOMEM. */
 int stream_open(struct view *view, enum stream_format format, int key_delimiter,
                 struct parking *parking, struct stream **out);
-/* After it returned no callback of the stream runs any more. Parked reads were answered. */
+/* After it returned no callback of the stream runs any more. Parked reads were
+ * answered. */
 void stream_close(struct stream *stream);
 
 /* Answers now, or parks until data comes; `nonblock`: -EAGAIN instead of parking. */
@@ -25,9 +26,10 @@ void stream_read(struct stream *stream, struct reply *reply, int64_t at, size_t 
                  bool nonblock);
 
 /*
- * true if a read at the place where the last one ended would not block. Otherwise `notify`
- * (which may be NULL) is called once when that changes; it is owned by the stream from here
- * on and freed with notify->free. A newer call replaces the older notify.
+ * true if a read at the place where the last one ended would not block. Otherwise
+ * `notify` (which may be NULL) is called once when that changes; it is owned by the
+ * stream from here on and freed with notify->free. A newer call replaces the older
+ * notify.
  */
 struct stream_notify {
     void (*fire)(struct stream_notify *notify); /* any thread; also frees it */

@@ -17,9 +17,9 @@
 struct view;
 
 /*
- * Anchors a new view at `where` (now_ms: the wall clock, for ages). Takes its own reference
- * on the partition. `where` NULL: the whole log, from the log start.
- * 0, E_OFFSET_BELOW_START, E_TOPIC_DELETED, -ENOMEM, a read error.
+ * Anchors a new view at `where` (now_ms: the wall clock, for ages). Takes its own
+ * reference on the partition. `where` NULL: the whole log, from the log start. 0,
+ * E_OFFSET_BELOW_START, E_TOPIC_DELETED, -ENOMEM, a read error.
  */
 int view_open(struct partition *partition, const struct where *where, int64_t now_ms,
               struct view **out);
@@ -30,8 +30,8 @@ struct partition *view_partition(const struct view *view); /* borrowed */
 /* The log position of the view's first byte, or -1 while it has none. */
 int64_t view_base(struct view *view);
 
-/* Bytes visible now; never falls. ESTALE-like codes once the view can't be read any more
- * (unclean election, topic deleted); a deleted range does not show here. */
+/* Bytes visible now; never falls. ESTALE-like codes once the view can't be read any
+ * more (unclean election, topic deleted); a deleted range does not show here. */
 int view_size(struct view *view, int64_t *size);
 bool view_ended(struct view *view); /* a range whose last message is visible */
 
@@ -42,11 +42,12 @@ bool view_ended(struct view *view); /* a range whose last message is visible */
 int view_extents(struct view *view, int64_t at, size_t size, struct extent *extents,
                  size_t *count);
 
-/* The log position that the high watermark has to pass before a read at file offset `at`
- * can find something new; for partition_wait(). Errors as view_size(). */
+/* The log position that the high watermark has to pass before a read at file offset
+ * `at` can find something new; for partition_wait(). Errors as view_size(). */
 int view_next(struct view *view, int64_t at, int64_t *position);
 
-/* The batch that the byte at file offset `at` belongs to; -ENOENT at the present end. */
+/* The batch that the byte at file offset `at` belongs to; -ENOENT at the present end.
+ */
 int view_batch(struct view *view, int64_t at, struct batch *out);
 
 /* Answers with what is there, nothing at the end: a regular file's read. */

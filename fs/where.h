@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 enum where_kind {
-    WHERE_OFFSET,   /* offset */
-    WHERE_RANGE,    /* offset to last_offset, inclusive */
-    WHERE_LAST,     /* count messages */
-    WHERE_AGE,      /* age_ms before now */
-    WHERE_TIME,     /* time_ms since 1970 */
+    WHERE_OFFSET, /* offset */
+    WHERE_RANGE,  /* offset to last_offset, inclusive */
+    WHERE_LAST,   /* count messages */
+    WHERE_AGE,    /* age_ms before now */
+    WHERE_TIME,   /* time_ms since 1970 */
     WHERE_EARLIEST,
     WHERE_LATEST,
 };
@@ -30,8 +30,9 @@ struct where {
     int64_t time_ms;
 };
 
-/* 0, or -EINVAL. No sign, no leading zeros but "0", nothing beyond int64, first <= last in
- * a range; times are RFC 3339 in UTC with optional fraction, or with a numeric zone. */
+/* 0, or -EINVAL. No sign, no leading zeros but "0", nothing beyond int64, first <= last
+ * in a range; times are RFC 3339 in UTC with optional fraction, or with a numeric zone.
+ */
 int where_parse(const char *name, struct where *out);
 
 #endif
