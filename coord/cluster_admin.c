@@ -28,8 +28,9 @@ static void add_outcome(struct cluster *cluster, struct txn *txn,
     char at[32] = "";
     struct tm tm;
 
-    if (gmtime_r(&seconds, &tm))
-        strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    if (!gmtime_r(&seconds, &tm) ||
+        strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        at[0] = '\0';
     buf_init(&value, 64 * 1024);
     buf_printf(&value, "{\"version\":1,\"at\":\"%s\",\"result\":\"%s\"", at, result);
     if (reason) {
@@ -119,7 +120,7 @@ static size_t reassign_topic(struct txn *txn, const struct admin_item *items,
     const struct snapshot_topic *topic = items[0].topic;
     struct assignment next = topic->assignment; /* the lists stay the topic's */
     struct id_list lists[1];
-    struct id_list *all = lists;
+    struct id_list *all;
     struct buf value;
     size_t n = 0;
 

@@ -93,7 +93,7 @@ static int get_string(const cJSON *object, const char *key, bool optional, char 
     out[0] = '\0';
     if (!item && optional)
         return 0;
-    if (!cJSON_IsString(item) || strlen(item->valuestring) >= size)
+    if (!item || !cJSON_IsString(item) || strlen(item->valuestring) >= size)
         return E_INVALID_JSON;
     memcpy(out, item->valuestring, strlen(item->valuestring) + 1);
     return 0;

@@ -75,6 +75,7 @@ static void topic_free(struct model_topic *topic)
     free(topic);
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 void model_free(struct model *model)
 {
     struct model_topic *topic, *next;
@@ -96,6 +97,7 @@ void model_free(struct model *model)
     free(model);
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static struct model_topic *topic_get(struct model *model, const char *name)
 {
     struct model_topic *topic;
@@ -514,6 +516,7 @@ static bool topic_is_empty(const struct model_topic *topic)
            topic->attributes_revision == 0;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static int build_topics(struct model *model, struct snapshot *next)
 {
     struct model_topic *topic, *following;

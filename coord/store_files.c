@@ -101,7 +101,7 @@ static int slurp(int dir_fd, const char *name, char **bytes, size_t *length)
             done += (size_t)n;
     }
     close(fd);
-    if (rc != 0) {
+    if (rc != 0 || !content) {
         free(content);
         return rc;
     }

@@ -81,6 +81,7 @@ static void judge(const struct journal_copy *copy, const struct journal_copy *ot
         snprintf(verdict->what, size, "the file is missing");
     } else if (copy->length == 0) {
         snprintf(verdict->what, size, "the file is empty");
+        // NOLINTNEXTLINE(bugprone-branch-clone): the order of the cases says it
     } else if (!only_tail || copy->gap) {
         snprintf(verdict->what, size, "damaged: %s", copy->what);
     } else if (copy->count == 0 || copy->records[0].kind != JOURNAL_SNAPSHOT) {
