@@ -348,11 +348,14 @@ static int take_tail(struct recovery *recovery, struct recover_segment *found,
     int rc = check_tail(recovery, found);
     if (rc != 0)
         return rc;
+    /* Text that the entries below the limit speak of is missing: it is not to be cut,
+     * and the file must not be stretched to their size. */
+    bool text_lost = found->text_size < found->end_position;
     bool committed_lost =
-        recovery->open_from >= 0 || found->end_offset < recovery->limit;
+        text_lost || recovery->open_from >= 0 || found->end_offset < recovery->limit;
     bool agree = found->text_size == found->end_position &&
                  found->index_size == index_entry_at(found->entries);
-    if (found->cut || (!agree && !committed_lost)) {
+    if (!text_lost && (found->cut || (!agree && !committed_lost))) {
         if (!found->cut)
             found->cut_entries = found->entries;
         rc = cut_tail(recovery, found);

@@ -20,7 +20,6 @@ struct shared {
     struct file_cache *files;
     pthread_mutex_t append_lock;
     _Atomic int64_t committed; /* offset: nothing below is ever cut */
-    _Atomic int64_t committed_position;
     atomic_bool done;
     atomic_int failures;
     atomic_int reads;
@@ -61,7 +60,6 @@ static void *append(void *arg)
             /* The last one is not committed yet, and is cut now and then. */
             if (i % 100 == 99)
                 fail_if(shared, log_truncate(shared->log, batch.base_offset) != 0);
-            atomic_store(&shared->committed_position, batch.position);
             atomic_store(&shared->committed, batch.base_offset);
         }
         if (i % 500 == 499)

@@ -203,10 +203,17 @@ static void harm_and_open(uint64_t seed, size_t which, const char *suffix,
     int64_t next = which + 1 < bases.count ? bases.bases[which + 1] : log_rig_end(&rig);
     snprintf(path, sizeof path, LOG_RIG_DIR "/%020lld%s", (long long)base, suffix);
     harm_file(&rig, path, harm);
+    struct disk_stat harmed, opened;
+    const struct disk *disk = &rig.fake->disk;
+    bool there = disk->ops->stat_path(disk, path, &harmed) == 0;
 
     assert_int_equal(log_rig_open(&rig, recovery), 0);
     int64_t end = log_rig_end(&rig);
     assert_true(end_offset(&rig) >= end);
+    if (there && harm != LENGTHENED) {
+        assert_int_equal(disk->ops->stat_path(disk, path, &opened), 0);
+        assert_int_equal(opened.size, harmed.size); /* kept as evidence */
+    }
     size_t bad = 0;
     for (int64_t i = 0; i < end; i++) {
         int rc = log_rig_read_line(&rig, i);
