@@ -8,24 +8,31 @@
 /* Flushes wait for the disk, not for the processor: more threads than cores. */
 enum { FLUSHER_THREADS = 32 };
 
-static void key_init(struct partition_key *key, const struct topic_id *id,
-                     int32_t index)
+void partition_key_init(struct partition_key *key, const struct topic_id *id,
+                        int32_t index)
 {
     memset(key, 0, sizeof *key);
     key->topic_id = *id;
     key->index = index;
 }
 
+struct table_entry *broker_find_entry(struct broker *broker,
+                                      const struct partition_key *key)
+{
+    struct table_entry *entry = NULL;
+    HASH_FIND(hh, broker->table, key, sizeof *key, entry);
+    return entry;
+}
+
 struct partition *broker_partition(struct broker *broker,
                                    const struct topic_id *topic_id, int32_t index)
 {
     struct partition_key key;
-    struct table_entry *entry = NULL;
     struct partition *partition = NULL;
-    key_init(&key, topic_id, index);
+    partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
-    HASH_FIND(hh, broker->table, &key, sizeof key, entry);
-    if (entry) {
+    const struct table_entry *entry = broker_find_entry(broker, &key);
+    if (entry && entry->partition) {
         partition = partition_ref(entry->partition);
     }
     pthread_mutex_unlock(&broker->table_lock);
@@ -40,7 +47,9 @@ struct partition **broker_partitions(struct broker *broker, size_t *count)
     size_t total = HASH_COUNT(broker->table);
     struct partition **list = total ? calloc(total, sizeof *list) : NULL;
     for (entry = list ? broker->table : NULL; entry; entry = entry->hh.next) {
-        list[(*count)++] = partition_ref(entry->partition);
+        if (entry->partition) {
+            list[(*count)++] = partition_ref(entry->partition);
+        }
     }
     pthread_mutex_unlock(&broker->table_lock);
     return list;
@@ -51,6 +60,7 @@ void broker_interrupt_waiters(struct broker *broker)
     pthread_mutex_lock(&broker->table_lock);
     broker->interrupted = true;
     pthread_mutex_unlock(&broker->table_lock);
+    broker_release_open_waiters(broker);
     size_t count = 0;
     struct partition **list = broker_partitions(broker, &count);
     for (size_t i = 0; i < count; i++) {
@@ -103,6 +113,7 @@ static void broker_free(struct broker *broker)
     checkpoint_free(&broker->recovered);
     pthread_cond_destroy(&broker->maintenance_wake);
     pthread_mutex_destroy(&broker->maintenance_lock);
+    pthread_cond_destroy(&broker->opened);
     pthread_mutex_destroy(&broker->table_lock);
     pthread_mutex_destroy(&broker->change_lock);
     free(broker);
@@ -119,6 +130,7 @@ static struct broker *broker_new(const struct broker_params *params)
     broker->tick_ms = 1000;
     pthread_mutex_init(&broker->change_lock, NULL);
     pthread_mutex_init(&broker->table_lock, NULL);
+    pthread_cond_init(&broker->opened, NULL);
     pthread_mutex_init(&broker->maintenance_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -158,6 +170,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     load_checkpoint(broker);
     int rc = broker_sort_out_strays(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
+    rc = rc ? rc : broker_openers_start(broker);
     rc = rc ? rc : broker_checkpoint(broker);
     rc = rc ? rc : broker_maintenance_start(broker);
     rc = rc ? rc : start_cleaner(broker);
@@ -173,11 +186,11 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
 
 /* Everything on disk, the checkpoint written: then, and only then, the stop was clean.
  */
-static void settle(struct broker *broker)
+static void settle(struct broker *broker, bool all_open)
 {
     size_t count = 0;
     struct partition **list = broker_partitions(broker, &count);
-    bool all_flushed = true;
+    bool all_flushed = all_open;
     for (size_t i = 0; i < count; i++) {
         if (partition_flush_now(list[i])) {
             all_flushed = false;
@@ -186,7 +199,7 @@ static void settle(struct broker *broker)
         partition_unref(list[i]);
     }
     free(list);
-    int rc = broker_checkpoint(broker);
+    int rc = all_open ? broker_checkpoint(broker) : 0;
     if (!rc && all_flushed) {
         rc = datadir_mark(broker->params.datadir, true);
     }
@@ -204,8 +217,10 @@ void broker_stop(struct broker *broker)
     broker->cleaner = NULL;
     broker_maintenance_stop(broker);
     broker_interrupt_waiters(broker);
+    bool all_open = !broker_is_opening(broker);
+    broker_openers_stop(broker);
     flusher_stop(broker->flusher);
     broker->flusher = NULL;
-    settle(broker);
+    settle(broker, all_open);
     broker_free(broker);
 }

@@ -39,9 +39,9 @@ struct broker_params {
 };
 
 /*
- * Opens every partition of this node (recovering where needed). Errors of single
- * partitions go to problems; only what stops the whole node fails. Also on failure *out
- * may be set: close the cluster, then broker_stop() it.
+ * Opens every partition of this node; after a crash that goes on behind this call.
+ * Errors of single partitions go to problems; only what stops the whole node fails.
+ * Also on failure *out may be set: close the cluster, then broker_stop() it.
  */
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size);
@@ -54,9 +54,28 @@ void broker_stop(struct broker *broker);
  * completes. Later waits fail at once with E_OFFLINE... */
 void broker_interrupt_waiters(struct broker *broker);
 
-/* A new reference, or NULL if this node has no such partition. */
+/* A new reference, or NULL if this node has no such partition, or still recovers it. */
 struct partition *broker_partition(struct broker *broker,
                                    const struct topic_id *topic_id, int32_t partition);
+
+/*
+ * After a crash partitions are opened one by one while the mount answers already. Waits
+ * for one of them. 0: parked, opened() is called once when opening ended, well or not
+ * (or at broker_interrupt_waiters()), on any thread, no lock held: ask
+ * broker_partition() again. 1: nothing to wait for; opened() is not called.
+ */
+struct open_waiter {
+    void (*opened)(struct open_waiter *waiter);
+    /* private: [broker->table_lock] */
+    struct topic_id topic_id;
+    int32_t index;
+    bool parked;
+    struct open_waiter *prev, *next;
+};
+int broker_await_partition(struct broker *broker, const struct topic_id *topic_id,
+                           int32_t partition, struct open_waiter *waiter);
+/* true: opened() was not and will not be called. */
+bool broker_await_cancel(struct broker *broker, struct open_waiter *waiter);
 
 /* Statistics of the data directory's filesystem, for statfs. */
 struct statvfs;

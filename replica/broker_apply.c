@@ -89,8 +89,7 @@ static int add_to_table(struct broker *broker, struct partition *partition)
     if (!entry) {
         return -ENOMEM;
     }
-    entry->key.topic_id = partition->topic_id;
-    entry->key.index = partition->index;
+    partition_key_init(&entry->key, &partition->topic_id, partition->index);
     entry->partition = partition;
     pthread_mutex_lock(&broker->table_lock);
     HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
@@ -102,7 +101,17 @@ static int add_to_table(struct broker *broker, struct partition *partition)
     return 0;
 }
 
-static void open_one(struct broker *broker, const struct topic *topic, int32_t index)
+static void note_failure(struct broker *broker, const struct topic *topic,
+                         int32_t index, int error)
+{
+    char subject[TOPIC_NAME_MAX + 16];
+    (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
+    problems_set(broker->params.problems, "offline", subject, err_text(error),
+                 "mend what it says, then unmount and mount again");
+}
+
+struct partition *broker_open_partition(struct broker *broker,
+                                        const struct topic *topic, int32_t index)
 {
     struct topic_id found;
     struct partition *partition = NULL;
@@ -113,15 +122,31 @@ static void open_one(struct broker *broker, const struct topic *topic, int32_t i
                          "the directory belongs to another topic of this name");
     }
     int rc = dir ? open_partition(broker, topic, index, dir, &partition) : -ENOMEM;
-    rc = rc ? rc : add_to_table(broker, partition);
     if (rc) {
-        char subject[TOPIC_NAME_MAX + 16];
-        (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
-        problems_set(broker->params.problems, "offline", subject, err_text(rc),
-                     "mend what it says, then unmount and mount again");
-        partition_unref(partition);
+        note_failure(broker, topic, index, rc);
     }
     free(dir);
+    return partition;
+}
+
+static void open_one(struct broker *broker, const struct cluster_snapshot *snapshot,
+                     const struct topic *topic, int32_t index)
+{
+    /* What this start found after a crash may need long; new partitions do not. */
+    bool later = !broker->snapshot && broker->params.datadir->recovery != LOG_CLEAN;
+    int rc = later ? broker_open_later(broker, snapshot, topic, index) : 0;
+    if (rc) {
+        note_failure(broker, topic, index, rc);
+    }
+    if (later) {
+        return;
+    }
+    struct partition *partition = broker_open_partition(broker, topic, index);
+    rc = partition ? add_to_table(broker, partition) : 0;
+    if (rc) {
+        note_failure(broker, topic, index, rc);
+        partition_unref(partition);
+    }
 }
 
 static bool is_replica(const struct partition_info *info, int32_t self)
@@ -134,15 +159,29 @@ static bool is_replica(const struct partition_info *info, int32_t self)
     return false;
 }
 
-static void apply_topic(struct broker *broker, const struct topic *topic)
+static bool is_being_opened(struct broker *broker, const struct topic *topic,
+                            int32_t index)
+{
+    struct partition_key key;
+    partition_key_init(&key, &topic->id, index);
+    pthread_mutex_lock(&broker->table_lock);
+    const struct table_entry *entry = broker_find_entry(broker, &key);
+    bool opening = entry && !entry->partition;
+    pthread_mutex_unlock(&broker->table_lock);
+    return opening;
+}
+
+static void apply_topic(struct broker *broker, const struct cluster_snapshot *snapshot,
+                        const struct topic *topic)
 {
     for (int32_t index = 0; index < topic->partition_count; index++) {
         struct partition *partition = broker_partition(broker, &topic->id, index);
         if (partition) {
             partition_update(partition, topic);
             partition_unref(partition);
-        } else if (is_replica(&topic->partitions[index], broker->self)) {
-            open_one(broker, topic, index);
+        } else if (is_replica(&topic->partitions[index], broker->self) &&
+                   !is_being_opened(broker, topic, index)) {
+            open_one(broker, snapshot, topic, index);
         }
     }
 }
@@ -150,17 +189,19 @@ static void apply_topic(struct broker *broker, const struct topic *topic)
 /* ---- deletion -----------------------------------------------------------------------
  */
 
+/* Waits for a partition that is being opened: its directory can't go before. */
 static struct partition *take_from_table(struct broker *broker,
                                          const struct topic_id *topic_id, int32_t index)
 {
     struct partition_key key;
-    struct table_entry *entry = NULL;
     struct partition *partition = NULL;
-    memset(&key, 0, sizeof key);
-    key.topic_id = *topic_id;
-    key.index = index;
+    partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
-    HASH_FIND(hh, broker->table, &key, sizeof key, entry);
+    struct table_entry *entry = broker_find_entry(broker, &key);
+    while (entry && !entry->partition) {
+        pthread_cond_wait(&broker->opened, &broker->table_lock);
+        entry = broker_find_entry(broker, &key);
+    }
     if (entry) {
         HASH_DEL(broker->table, entry);
         partition = entry->partition;
@@ -258,7 +299,7 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
             broker->snapshot ? cluster_snapshot_topic(broker->snapshot, topic->name)
                              : NULL;
         if (topic != before) { /* snapshots share the topics that did not change */
-            apply_topic(broker, topic);
+            apply_topic(broker, snapshot, topic);
         }
     }
     cluster_snapshot_put(broker->snapshot);

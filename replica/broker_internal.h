@@ -20,6 +20,8 @@
 #include <pthread.h>
 #include <uthash.h>
 
+enum { BROKER_OPENERS = 4 };
+
 struct partition_key {
     struct topic_id topic_id;
     int32_t index;
@@ -27,9 +29,12 @@ struct partition_key {
 
 struct table_entry {
     struct partition_key key;
-    struct partition *partition; /* one reference */
+    struct partition *partition; /* one reference; NULL while it is being opened */
     UT_hash_handle hh;
 };
+
+void partition_key_init(struct partition_key *key, const struct topic_id *id,
+                        int32_t index);
 
 /* A deleted partition that nobody uses any more; its files can go. */
 struct dead_partition {
@@ -42,9 +47,9 @@ struct broker {
     struct file_cache *files;    /* [const] */
     struct flusher *flusher;     /* [const] */
     struct cleaner *cleaner;     /* [const] */
-    struct checkpoint recovered; /* [change_lock] what the last process left */
-    int32_t self;                /* [change_lock] broker id */
-    int64_t incarnation;         /* [change_lock] broker epoch; our producer id */
+    struct checkpoint recovered; /* [const] what the last process left */
+    int32_t self;                /* [change_lock; const once a partition exists] */
+    int64_t incarnation;         /* likewise; broker epoch, our producer id */
     uint64_t checkpoint_hash;    /* [maintenance thread, or before it runs and after] */
 
     pthread_mutex_t change_lock;
@@ -54,6 +59,12 @@ struct broker {
     struct table_entry *table;   /* [table_lock] */
     struct dead_partition *dead; /* [table_lock] */
     bool interrupted;            /* [table_lock] new partitions are interrupted too */
+    unsigned opening;            /* [table_lock] entries without a partition */
+    struct open_job *open_jobs;  /* [table_lock] not yet begun */
+    struct open_waiter *open_waiters;  /* [table_lock] */
+    pthread_cond_t opened;             /* [table_lock] `opening` fell */
+    pthread_t openers[BROKER_OPENERS]; /* [start and stop] */
+    unsigned opener_count;             /* [start and stop] */
 
     pthread_t maintenance; /* [const] */
     pthread_mutex_t maintenance_lock;
@@ -65,6 +76,22 @@ struct broker {
 /* References to all partitions, in no order; the caller unrefs each and frees the list.
  * NULL with *count 0: none, or no memory. */
 struct partition **broker_partitions(struct broker *broker, size_t *count);
+
+/* [table_lock] NULL if there is none. */
+struct table_entry *broker_find_entry(struct broker *broker,
+                                      const struct partition_key *key);
+
+/* broker_open.c: opening after a crash. */
+int broker_open_later(struct broker *broker, const struct cluster_snapshot *snapshot,
+                      const struct topic *topic, int32_t index);
+int broker_openers_start(struct broker *broker);
+void broker_openers_stop(struct broker *broker);
+bool broker_is_opening(struct broker *broker);
+void broker_release_open_waiters(struct broker *broker);
+
+/* Opens one partition; NULL and a line in problems if that failed. Any thread. */
+struct partition *broker_open_partition(struct broker *broker,
+                                        const struct topic *topic, int32_t index);
 
 /* broker_apply.c: brings the partitions in line with a snapshot. */
 void broker_apply(void *broker, const struct cluster_snapshot *snapshot);

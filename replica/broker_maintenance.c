@@ -44,6 +44,9 @@ static int write_if_changed(struct broker *broker, const struct checkpoint *chec
 
 int broker_checkpoint(struct broker *broker)
 {
+    if (broker_is_opening(broker)) {
+        return 0; /* the last process's checkpoint still speaks for those not open */
+    }
     struct checkpoint checkpoint = {0};
     size_t count = 0;
     int rc = 0;

@@ -44,6 +44,15 @@ static int compare_entries(const void *a, const void *b)
                        (left->partition < right->partition);
 }
 
+static void sort_entries(struct checkpoint *checkpoint)
+{
+    if (!checkpoint->sorted && checkpoint->count) {
+        qsort(checkpoint->entries, checkpoint->count, sizeof checkpoint->entries[0],
+              compare_entries);
+    }
+    checkpoint->sorted = true;
+}
+
 const struct checkpoint_entry *checkpoint_find(struct checkpoint *checkpoint,
                                                const struct topic_id *topic_id,
                                                int32_t partition)
@@ -51,11 +60,7 @@ const struct checkpoint_entry *checkpoint_find(struct checkpoint *checkpoint,
     if (checkpoint->count == 0) {
         return NULL;
     }
-    if (!checkpoint->sorted) {
-        qsort(checkpoint->entries, checkpoint->count, sizeof checkpoint->entries[0],
-              compare_entries);
-        checkpoint->sorted = true;
-    }
+    sort_entries(checkpoint);
     const struct checkpoint_entry key = {.topic_id = *topic_id, .partition = partition};
     return bsearch(&key, checkpoint->entries, checkpoint->count,
                    sizeof checkpoint->entries[0], compare_entries);
@@ -135,6 +140,7 @@ int checkpoint_decode(struct checkpoint *checkpoint, const char *bytes, size_t l
     if (rc) {
         checkpoint_free(checkpoint);
     }
+    sort_entries(checkpoint);
     return rc;
 }
 

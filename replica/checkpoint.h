@@ -38,8 +38,8 @@ struct checkpoint {
 
 void checkpoint_free(struct checkpoint *checkpoint);
 int checkpoint_add(struct checkpoint *checkpoint, const struct checkpoint_entry *entry);
-/* NULL if there is none; borrowed. Sorts on first use, so entries may come in any
- * order. */
+/* NULL if there is none; borrowed. Sorts what was added since; after decode or read it
+ * changes nothing and may run on any thread. */
 const struct checkpoint_entry *checkpoint_find(struct checkpoint *checkpoint,
                                                const struct topic_id *topic_id,
                                                int32_t partition);

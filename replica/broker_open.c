@@ -1,0 +1,209 @@
+/*
+ * Opening partitions after a crash, beside everything else: recovery may read and flush
+ * much, and the mount is to answer meanwhile. Until a partition is open, its entry in
+ * the table has none, and who needs it may wait (broker_await_partition).
+ */
+#include "replica/broker_internal.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+struct open_job {
+    struct partition_key key;
+    const struct cluster_snapshot *snapshot; /* one reference; has the topic */
+    struct open_job *prev, *next;
+};
+
+/* [table_lock] Takes the waiters of one partition (key NULL: all) off the list. */
+static struct open_waiter *take_waiters(struct broker *broker,
+                                        const struct partition_key *key)
+{
+    struct open_waiter *taken = NULL;
+    struct open_waiter *waiter;
+    struct open_waiter *next;
+    DL_FOREACH_SAFE(broker->open_waiters, waiter, next)
+    {
+        if (!key || (topic_id_equal(&waiter->topic_id, &key->topic_id) &&
+                     waiter->index == key->index)) {
+            DL_DELETE(broker->open_waiters, waiter);
+            waiter->parked = false;
+            DL_APPEND(taken, waiter);
+        }
+    }
+    return taken;
+}
+
+static void call_waiters(struct open_waiter *taken)
+{
+    struct open_waiter *waiter;
+    struct open_waiter *next;
+    DL_FOREACH_SAFE(taken, waiter, next)
+    {
+        waiter->opened(waiter);
+    }
+}
+
+int broker_await_partition(struct broker *broker, const struct topic_id *topic_id,
+                           int32_t index, struct open_waiter *waiter)
+{
+    struct partition_key key;
+    partition_key_init(&key, topic_id, index);
+    pthread_mutex_lock(&broker->table_lock);
+    const struct table_entry *entry = broker_find_entry(broker, &key);
+    bool opening = entry && !entry->partition && !broker->interrupted;
+    if (opening) {
+        waiter->topic_id = *topic_id;
+        waiter->index = index;
+        waiter->parked = true;
+        DL_APPEND(broker->open_waiters, waiter);
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return opening ? 0 : 1;
+}
+
+bool broker_await_cancel(struct broker *broker, struct open_waiter *waiter)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    bool parked = waiter->parked;
+    if (parked) {
+        DL_DELETE(broker->open_waiters, waiter);
+        waiter->parked = false;
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return parked;
+}
+
+void broker_release_open_waiters(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    struct open_waiter *taken = take_waiters(broker, NULL);
+    pthread_mutex_unlock(&broker->table_lock);
+    call_waiters(taken);
+}
+
+/* `partition` NULL: it could not be opened, and its entry goes. */
+static void publish(struct broker *broker, const struct partition_key *key,
+                    struct partition *partition)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    struct table_entry *entry = broker_find_entry(broker, key);
+    if (partition) {
+        entry->partition = partition;
+    } else {
+        HASH_DEL(broker->table, entry);
+        free(entry);
+    }
+    broker->opening--;
+    bool interrupted = broker->interrupted;
+    struct open_waiter *taken = take_waiters(broker, key);
+    pthread_cond_broadcast(&broker->opened);
+    pthread_mutex_unlock(&broker->table_lock);
+    if (partition && interrupted) {
+        partition_interrupt(partition);
+    }
+    call_waiters(taken);
+}
+
+/* Settings or leadership may have changed while the partition was opened. */
+static void catch_up(struct broker *broker, const struct open_job *job,
+                     const struct topic *opened_as)
+{
+    pthread_mutex_lock(&broker->change_lock);
+    const struct topic *now =
+        cluster_snapshot_topic_by_id(broker->snapshot, &job->key.topic_id);
+    struct partition *partition =
+        now && now != opened_as
+            ? broker_partition(broker, &job->key.topic_id, job->key.index)
+            : NULL;
+    if (partition) {
+        partition_update(partition, now);
+        partition_unref(partition);
+    }
+    pthread_mutex_unlock(&broker->change_lock);
+}
+
+static void run_job(struct broker *broker, struct open_job *job, bool stopping)
+{
+    const struct topic *topic =
+        cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
+    struct partition *partition =
+        stopping ? NULL : broker_open_partition(broker, topic, job->key.index);
+    publish(broker, &job->key, partition);
+    if (partition) {
+        catch_up(broker, job, topic);
+    }
+    cluster_snapshot_put(job->snapshot);
+    free(job);
+}
+
+static void *opener_main(void *arg)
+{
+    struct broker *broker = arg;
+    for (;;) {
+        pthread_mutex_lock(&broker->table_lock);
+        struct open_job *job = broker->open_jobs;
+        if (job) {
+            DL_DELETE(broker->open_jobs, job);
+        }
+        bool stopping = broker->interrupted;
+        pthread_mutex_unlock(&broker->table_lock);
+        if (!job) {
+            return NULL;
+        }
+        run_job(broker, job, stopping);
+    }
+}
+
+int broker_open_later(struct broker *broker, const struct cluster_snapshot *snapshot,
+                      const struct topic *topic, int32_t index)
+{
+    struct open_job *job = calloc(1, sizeof *job);
+    struct table_entry *entry = calloc(1, sizeof *entry);
+    if (!job || !entry) {
+        free(job);
+        free(entry);
+        return -ENOMEM;
+    }
+    partition_key_init(&entry->key, &topic->id, index);
+    job->key = entry->key;
+    job->snapshot = cluster_snapshot_ref(snapshot);
+    pthread_mutex_lock(&broker->table_lock);
+    HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
+    DL_APPEND(broker->open_jobs, job);
+    broker->opening++;
+    pthread_mutex_unlock(&broker->table_lock);
+    return 0;
+}
+
+int broker_openers_start(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    bool wanted = broker->open_jobs != NULL;
+    pthread_mutex_unlock(&broker->table_lock);
+    while (wanted && broker->opener_count < BROKER_OPENERS) {
+        int rc = pthread_create(&broker->openers[broker->opener_count], NULL,
+                                opener_main, broker);
+        if (rc) {
+            /* One is enough. */
+            return broker->opener_count ? 0 : -rc;
+        }
+        broker->opener_count++;
+    }
+    return 0;
+}
+
+void broker_openers_stop(struct broker *broker)
+{
+    for (unsigned i = 0; i < broker->opener_count; i++) {
+        pthread_join(broker->openers[i], NULL);
+    }
+    broker->opener_count = 0;
+}
+
+bool broker_is_opening(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    bool opening = broker->opening > 0;
+    pthread_mutex_unlock(&broker->table_lock);
+    return opening;
+}
