@@ -6,6 +6,7 @@
 #include "fs/handle.h"
 #include "fs/lookup.h"
 #include "fs/notifier.h"
+#include "fs/opening.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -97,9 +98,12 @@ static void front_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct mounted *mounted = front_mounted(req);
     struct tree_place place;
+    int32_t partition;
     int rc = tree_child(&mounted->tree, &front_node(req, parent)->place, name, &place);
     if (rc < 0)
         front_error(req, rc);
+    else if (opening_find(mounted, &place, &partition))
+        opening_park(req, mounted, &place, partition);
     else
         front_reply_entry(req, mounted, &place);
 }

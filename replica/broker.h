@@ -74,6 +74,11 @@ struct open_waiter {
 };
 int broker_await_partition(struct broker *broker, const struct topic_id *topic_id,
                            int32_t partition, struct open_waiter *waiter);
+/* Whether any partition is still being opened; costs nothing. And whether this one is.
+ */
+bool broker_is_opening(const struct broker *broker);
+bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
+                                 int32_t partition);
 /* true: opened() was not and will not be called. */
 bool broker_await_cancel(struct broker *broker, struct open_waiter *waiter);
 

@@ -159,18 +159,6 @@ static bool is_replica(const struct partition_info *info, int32_t self)
     return false;
 }
 
-static bool is_being_opened(struct broker *broker, const struct topic *topic,
-                            int32_t index)
-{
-    struct partition_key key;
-    partition_key_init(&key, &topic->id, index);
-    pthread_mutex_lock(&broker->table_lock);
-    const struct table_entry *entry = broker_find_entry(broker, &key);
-    bool opening = entry && !entry->partition;
-    pthread_mutex_unlock(&broker->table_lock);
-    return opening;
-}
-
 static void apply_topic(struct broker *broker, const struct cluster_snapshot *snapshot,
                         const struct topic *topic)
 {
@@ -180,7 +168,7 @@ static void apply_topic(struct broker *broker, const struct cluster_snapshot *sn
             partition_update(partition, topic);
             partition_unref(partition);
         } else if (is_replica(&topic->partitions[index], broker->self) &&
-                   !is_being_opened(broker, topic, index)) {
+                   !broker_partition_is_opening(broker, &topic->id, index)) {
             open_one(broker, snapshot, topic, index);
         }
     }

@@ -59,8 +59,8 @@ struct broker {
     struct table_entry *table;   /* [table_lock] */
     struct dead_partition *dead; /* [table_lock] */
     bool interrupted;            /* [table_lock] new partitions are interrupted too */
-    unsigned opening;            /* [table_lock] entries without a partition */
-    struct open_job *open_jobs;  /* [table_lock] not yet begun */
+    atomic_uint opening; /* entries without a partition; changes under [table_lock] */
+    struct open_job *open_jobs;        /* [table_lock] not yet begun */
     struct open_waiter *open_waiters;  /* [table_lock] */
     pthread_cond_t opened;             /* [table_lock] `opening` fell */
     pthread_t openers[BROKER_OPENERS]; /* [start and stop] */
@@ -86,7 +86,6 @@ int broker_open_later(struct broker *broker, const struct cluster_snapshot *snap
                       const struct topic *topic, int32_t index);
 int broker_openers_start(struct broker *broker);
 void broker_openers_stop(struct broker *broker);
-bool broker_is_opening(struct broker *broker);
 void broker_release_open_waiters(struct broker *broker);
 
 /* Opens one partition; NULL and a line in problems if that failed. Any thread. */

@@ -93,7 +93,7 @@ static void publish(struct broker *broker, const struct partition_key *key,
         HASH_DEL(broker->table, entry);
         free(entry);
     }
-    broker->opening--;
+    atomic_fetch_sub(&broker->opening, 1);
     bool interrupted = broker->interrupted;
     struct open_waiter *taken = take_waiters(broker, key);
     pthread_cond_broadcast(&broker->opened);
@@ -170,7 +170,7 @@ int broker_open_later(struct broker *broker, const struct cluster_snapshot *snap
     pthread_mutex_lock(&broker->table_lock);
     HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
     DL_APPEND(broker->open_jobs, job);
-    broker->opening++;
+    atomic_fetch_add(&broker->opening, 1);
     pthread_mutex_unlock(&broker->table_lock);
     return 0;
 }
@@ -200,10 +200,22 @@ void broker_openers_stop(struct broker *broker)
     broker->opener_count = 0;
 }
 
-bool broker_is_opening(struct broker *broker)
+bool broker_is_opening(const struct broker *broker)
 {
+    return atomic_load_explicit(&broker->opening, memory_order_acquire) > 0;
+}
+
+bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
+                                 int32_t index)
+{
+    struct partition_key key;
+    if (!broker_is_opening(broker)) {
+        return false;
+    }
+    partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
-    bool opening = broker->opening > 0;
+    const struct table_entry *entry = broker_find_entry(broker, &key);
+    bool opening = entry && !entry->partition;
     pthread_mutex_unlock(&broker->table_lock);
     return opening;
 }
