@@ -133,7 +133,7 @@ int check_text_cut(struct check_text *text, int64_t at, int64_t end, int64_t wan
         *length = newline + 1 - bytes;
         return 0;
     }
-    int64_t behind;
+    int64_t behind = at;
     rc = check_text_skip(text, at, end, 1, &behind);
     *length = behind - at;
     return rc;

@@ -78,6 +78,7 @@ static bool prepare(struct cleaner *cleaner, struct partition *partition,
 /* ---- what is remembered -------------------------------------------------------------
  */
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static struct cleaner_log *log_of(struct cleaner *cleaner,
                                   const struct partition *partition)
 {
@@ -98,20 +99,23 @@ static struct cleaner_log *log_of(struct cleaner *cleaner,
     return log;
 }
 
-static void forget(struct cleaner *cleaner, bool all)
+/* Drops what is remembered of logs that are gone. */
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
+static void forget(struct cleaner *cleaner)
 {
-    struct cleaner_log *log;
-    struct cleaner_log *next;
-    HASH_ITER(hh, cleaner->logs, log, next)
-    {
-        if (!log->seen || all) {
+    struct cleaner_log *log = cleaner->logs;
+    while (log != NULL) {
+        struct cleaner_log *next = log->hh.next;
+        bool gone = !log->seen;
+        log->seen = false;
+        if (gone) {
             if (log->retry_ms != 0)
                 problems_clear(cleaner->params.problems, "compaction", log->name);
+            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): neighbours are unlinked first
             HASH_DEL(cleaner->logs, log);
             free(log);
-        } else {
-            log->seen = false;
         }
+        log = next;
     }
 }
 
@@ -184,7 +188,7 @@ static void choose(struct cleaner *cleaner, struct partition **list, size_t coun
             *out = job;
         }
     }
-    forget(cleaner, false);
+    forget(cleaner);
 }
 
 /* ---- the thread ---------------------------------------------------------------------
@@ -303,7 +307,7 @@ void cleaner_stop(struct cleaner *cleaner)
     pthread_cond_signal(&cleaner->wake);
     pthread_mutex_unlock(&cleaner->lock);
     pthread_join(cleaner->thread, NULL);
-    forget(cleaner, true);
+    forget(cleaner); /* the last round left none of them seen */
     pthread_cond_destroy(&cleaner->wake);
     pthread_mutex_destroy(&cleaner->lock);
     free(cleaner);

@@ -235,6 +235,7 @@ static int each_batch(struct compaction *compaction, const struct segment_view *
 /* ---- first pass: keys and producers -------------------------------------------------
  */
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static int note_producer(struct compaction *compaction, const struct batch *batch)
 {
     struct last_message *last = NULL;
@@ -320,6 +321,7 @@ static int first_pass(struct compaction *compaction)
 enum verdict { KEEP = 0, KEEP_TOMBSTONE, KEEP_SUPERSEDED, DROP };
 
 /* Whether the offset carries the last sequence of a producer that may come back. */
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static bool is_last_of_producer(const struct compaction *compaction,
                                 const struct batch *batch, int64_t offset)
 {
@@ -475,12 +477,13 @@ static int64_t text_bytes(struct log *log, int64_t end_offset)
 
 static void compaction_free(struct compaction *compaction)
 {
-    struct last_message *last;
-    struct last_message *next;
-    HASH_ITER(hh, compaction->producers, last, next)
-    {
-        HASH_DEL(compaction->producers, last);
+    struct last_message *last = compaction->producers;
+    HASH_CLEAR(hh,
+               compaction->producers); /* the table; its members are still chained */
+    while (last != NULL) {
+        struct last_message *next = last->hh.next;
         free(last);
+        last = next;
     }
     key_map_free(compaction->map);
     free(compaction->bytes);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <xxhash.h>
 
 /* Lines of 100 bytes, three per batch, in segments of about ten batches. */
 enum { LINES = 90, LINE_BYTES = 100, PER_BATCH = 3 };
@@ -161,7 +162,12 @@ static void assert_kept_but(struct fixture *fixture, int first, int end)
 {
     struct node *node = &fixture->node;
     node_start(node);
+    /* After a crash it is opened while the node already answers. */
     struct partition *partition = node_partition(node, "t", 0);
+    for (int i = 0; i < 2000 && !partition; i++) {
+        (void)usleep(5000);
+        partition = node_partition(node, "t", 0);
+    }
     assert_non_null(partition);
     for (int n = 0; n < LINES; n++) {
         char wanted[LINE_BYTES + 1];
@@ -515,6 +521,27 @@ static void test_producer_snapshot(void **state)
     assert_kept_but(fixture, 0, 0);
 }
 
+static void put_manifest(const struct fixture *fixture, bool good)
+{
+    /* No new segments, no old ones: a switch that has nothing left to do. */
+    uint64_t words[4] = {0};
+    memcpy(words, "TFSREPL1", 8);
+    words[3] = XXH3_64bits(words, 24) + !good;
+    assert_int_equal(
+        disk_replace(&disk_real, path_of(fixture, "t-0/replace"), words, sizeof words),
+        0);
+}
+
+static void test_interrupted_compaction(void **state)
+{
+    struct fixture *fixture = *state;
+    put_manifest(fixture, true);
+    repair(fixture, "t-0: a compaction was interrupted");
+    put_manifest(fixture, false);
+    expect(fixture, false, CHECK_DAMAGED, "a compaction was interrupted");
+    expect(fixture, true, CHECK_DAMAGED, "a compaction was interrupted");
+}
+
 /* ---- after a crash ------------------------------------------------------------------
  */
 
@@ -603,6 +630,7 @@ int main(void)
         TEST(test_small_files),
         TEST(test_store),
         TEST(test_producer_snapshot),
+        TEST(test_interrupted_compaction),
         TEST(test_torn_tail_is_cut),
         TEST(test_below_the_flushed_offset_nothing_is_cut),
         TEST(test_half_a_line),
