@@ -42,7 +42,13 @@
     X(NEWER_FORMAT,               -1021, EPROTONOSUPPORT, 1004, "written by a newer topicfs") \
     X(IN_USE,                     -1022, EBUSY,        1005, "another topicfs process uses this data directory") \
     X(CORRUPT,                    -1023, EIO,          1006, "a file of the data directory is damaged") \
-    X(READ_ONLY,                  -1024, EPERM,        1007, "this key can't be changed")
+    X(READ_ONLY,                  -1024, EPERM,        1007, "this key can't be changed") \
+    X(OUTCOME_UNKNOWN,            -1025, ETIMEDOUT,    1008, "the coordination store did not answer; the change may have happened or not") \
+    X(STORE_UNREACHABLE,          -1026, EHOSTUNREACH, 1009, "the coordination store can't be reached") \
+    X(SESSION_LOST,               -1027, EHOSTUNREACH, 1010, "this node's session with the coordination store is over") \
+    X(STALE_BROKER_EPOCH,         -1028, ESTALE,       77,   "the broker epoch is older than the node's registration") \
+    X(UNKNOWN_EPOCH,              -1029, EAGAIN,       75,   "the leader epoch is newer than this node knows") \
+    X(NODE_ID_TAKEN,              -1030, EADDRINUSE,   101,  "another node with this id is alive in the cluster")
 /* clang-format on */
 
 enum topicfs_error {

@@ -65,13 +65,38 @@ struct store;
 typedef void store_watch_fn(void *arg, const struct store_kv *kvs, size_t count,
                             int64_t revision);
 
+/*
+ * How it stands with a remote store. A session's deadline is the time of sending of the
+ * last good keepalive plus the time to live: after it the session may be gone, before
+ * it can't.
+ */
+struct store_status {
+    bool reachable;
+    int64_t silent_since_ms;     /* wall clock; 0 while reachable */
+    int64_t session_deadline_ns; /* clock->mono_ns; INT64_MAX for the embedded store */
+    bool session_lost;           /* the store said so: leased keys are gone */
+};
+/* Called on the store's thread when `reachable` or `session_lost` change; no lock held.
+ */
+typedef void store_status_fn(void *arg, const struct store_status *status);
+
 struct store_ops {
     int (*list)(struct store *store, const char *prefix, struct store_list *out);
     /* 0: done, *revision is the new one; E_CONFLICT: a comparison failed, nothing done;
-     * else a negative errno (with a remote store: the outcome may be unknown). */
+     * E_OUTCOME_UNKNOWN (remote): it may have happened or not, read again and compare;
+     * else a negative errno, nothing done. */
     int (*commit)(struct store *store, const struct store_txn *txn, int64_t *revision);
     /* One watcher over all keys, from after `revision` on. */
     int (*watch)(struct store *store, int64_t revision, store_watch_fn *fn, void *arg);
+    /* Begins a session, or a new one after a loss, and keeps it alive on a thread of
+     * the store's; leased puts are bound to the latest. Embedded: there is one from
+     * open on. */
+    int (*session_open)(struct store *store, int64_t ttl_ms);
+    /* Ends it, so that leased keys vanish at once. Bounded; errors do not matter. */
+    void (*session_close)(struct store *store);
+    void (*status)(struct store *store, struct store_status *out);
+    /* One listener; before the first session. */
+    void (*on_status)(struct store *store, store_status_fn *fn, void *arg);
     void (*close)(struct store *store);
 };
 

@@ -384,10 +384,40 @@ static void embedded_close(struct store *base)
     embedded_free(store);
 }
 
+/* The process is the session: it began at open, and is never lost or silent. */
+static int embedded_session_open(struct store *base, int64_t ttl_ms)
+{
+    (void)base;
+    (void)ttl_ms;
+    return 0;
+}
+
+static void embedded_session_close(struct store *base)
+{
+    (void)base;
+}
+
+static void embedded_status(struct store *base, struct store_status *out)
+{
+    (void)base;
+    *out = (struct store_status){.reachable = true, .session_deadline_ns = INT64_MAX};
+}
+
+static void embedded_on_status(struct store *base, store_status_fn *fn, void *arg)
+{
+    (void)base;
+    (void)fn;
+    (void)arg;
+}
+
 static const struct store_ops embedded_ops = {
     .list = embedded_list,
     .commit = embedded_commit,
     .watch = embedded_watch,
+    .session_open = embedded_session_open,
+    .session_close = embedded_session_close,
+    .status = embedded_status,
+    .on_status = embedded_on_status,
     .close = embedded_close,
 };
 
