@@ -82,6 +82,7 @@ static void load_checkpoint(struct broker *broker)
 {
     char *path = datadir_file(broker->params.datadir, "checkpoint");
     int rc = path ? checkpoint_read(&broker->recovered, &disk_real, path) : -ENOMEM;
+    broker->checkpoint_lost = rc != 0;
     if (rc && rc != -ENOENT) {
         diag(DIAG_WARNING, "%s: %s; every log is checked from further back",
              path ? path : "checkpoint", err_text(rc));

@@ -57,9 +57,19 @@ static void note_lost(struct broker *broker, const char *dir,
 static int open_partition(struct broker *broker, const struct topic *topic,
                           int32_t index, const char *dir, struct partition **out)
 {
+    /* Not in a checkpoint that could be read: new since, so nothing of it was flushed.
+     */
+    static const struct checkpoint_entry fresh = {0};
+    static const struct checkpoint_entry unknown = {.log_start_offset = -1,
+                                                    .flushed_offset = -1,
+                                                    .high_watermark = -1,
+                                                    .log_end_offset = -1};
     const struct checkpoint_entry *entry =
         checkpoint_find(&broker->recovered, &topic->id, index);
     note_lost(broker, dir, entry);
+    if (!entry) {
+        entry = broker->checkpoint_lost ? &unknown : &fresh;
+    }
     const struct partition_params params = {
         .dir = dir,
         .may_create = true,
@@ -73,10 +83,10 @@ static int open_partition(struct broker *broker, const struct topic *topic,
         .files = broker->files,
         .flusher = broker->flusher,
         .recovery = broker->params.datadir->recovery,
-        .log_start_offset = entry ? entry->log_start_offset : -1,
-        .flushed_offset = entry ? entry->flushed_offset : -1,
-        .high_watermark = entry ? entry->high_watermark : -1,
-        .log_end_offset = entry ? entry->log_end_offset : -1,
+        .log_start_offset = entry->log_start_offset,
+        .flushed_offset = entry->flushed_offset,
+        .high_watermark = entry->high_watermark,
+        .log_end_offset = entry->log_end_offset,
         .on_last_unref = on_last_unref,
         .on_last_unref_arg = broker,
     };

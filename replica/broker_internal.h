@@ -48,6 +48,7 @@ struct broker {
     struct flusher *flusher;     /* [const] */
     struct cleaner *cleaner;     /* [const] */
     struct checkpoint recovered; /* [const] what the last process left */
+    bool checkpoint_lost;        /* [const] or damaged, or never written */
     int32_t self;                /* [change_lock; const once a partition exists] */
     int64_t incarnation;         /* likewise; broker epoch, our producer id */
     uint64_t checkpoint_hash;    /* [maintenance thread, or before it runs and after] */
