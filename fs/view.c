@@ -79,16 +79,37 @@ static int anchor(struct view *view, const struct partition_status *status,
     return 0;
 }
 
+/*
+ * The end of the message with this offset, in position. Where the next message is
+ * damaged, this one can still be the last of its batch.
+ */
+static int find_end(struct view *view, int64_t offset, int64_t *position)
+{
+    struct log_place place;
+    struct batch batch;
+    int rc = partition_find_offset(view->partition, offset + 1, &place);
+    if (rc != E_DAMAGED) {
+        *position = place.position;
+        return rc;
+    }
+    if (partition_find_offset(view->partition, offset, &place) < 0 ||
+        partition_batch_at(view->partition, place.position, view->rewrites, &batch) <
+            0 ||
+        batch.base_offset + batch.message_count != offset + 1)
+        return rc;
+    *position = batch.position + batch.length;
+    return 0;
+}
+
 /* [lock] Finds where a range ends, once its last message is visible. */
 static int find_limit(struct view *view, const struct partition_status *status)
 {
-    struct log_place place;
-    int rc;
+    int64_t end = 0;
     if (view->where.kind != WHERE_RANGE || view->limit != UNKNOWN ||
         view->base == UNKNOWN ||
         view->where.last_offset >= status->high_watermark.offset)
         return 0;
-    rc = partition_find_offset(view->partition, view->where.last_offset + 1, &place);
+    int rc = find_end(view, view->where.last_offset, &end);
     if (rc == E_OFFSET_BELOW_START) {
         /* All of it was deleted meanwhile: reads say so, whatever the end. */
         view->limit = status->start.position;
@@ -96,7 +117,7 @@ static int find_limit(struct view *view, const struct partition_status *status)
     }
     if (rc < 0)
         return rc;
-    view->limit = place.position > view->base ? place.position : view->base;
+    view->limit = end > view->base ? end : view->base;
     return 0;
 }
 

@@ -513,6 +513,10 @@ static void lay_out(struct recovery *recovery)
         if (segment->dirty && segment->base_offset < log->dirty_from)
             log->dirty_from = segment->base_offset;
     }
+    /* With the last header lost nothing says where it lay; positions are never
+     * negative. */
+    if (position < 0)
+        position = 0;
     for (size_t i = 0; i < log->count; i++) {
         log->segments[i]->position = position;
         position += log->segments[i]->text_size;

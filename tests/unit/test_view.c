@@ -310,6 +310,56 @@ static void deleted_topic_is_an_error(void **state)
     end(f);
 }
 
+/* Seven lines in segments of a few each; the node is restarted without one file. */
+static struct fixture *without(const char *file)
+{
+    char path[256];
+    char line[320];
+    struct fixture *f = make("{\"segment_bytes\":1024}");
+    for (int i = 0; i < 7; i++) {
+        (void)snprintf(line, sizeof line, "%d%0300d\n", i, 0);
+        assert_int_equal(node_append(f->partition, line, NULL), 0);
+    }
+    partition_unref(f->partition);
+    node_stop(&f->node);
+    (void)snprintf(path, sizeof path, "%s/t-0/%s", f->node.dir, file);
+    assert_int_equal(unlink(path), 0);
+    node_start(&f->node);
+    f->partition = node_partition(&f->node, "t", 0);
+    assert_non_null(f->partition);
+    return f;
+}
+
+static void lost_last_index_hides_nothing_before_it(void **state)
+{
+    (void)state;
+    struct fixture *f = without("00000000000000000006.index");
+    struct view *view = open_at(f, "0-0");
+    char want[320];
+    (void)snprintf(want, sizeof want, "0%0300d\n", 0);
+    assert_int_equal(view_size(view, &(int64_t){0}), 0);
+    assert_read(view, 0, 1000, want);
+    view_unref(view);
+    assert_int_equal(view_open(f->partition, NULL, now_ms(), &view), 0);
+    assert_read(view, 0, 302, want);
+    assert_int_equal(read_error(view, 6 * 302, 302), E_DAMAGED);
+    view_unref(view);
+    end(f);
+}
+
+static void range_ends_before_a_damaged_segment(void **state)
+{
+    (void)state;
+    struct fixture *f = without("00000000000000000003.index");
+    char want[320];
+    (void)snprintf(want, sizeof want, "2%0300d\n", 0);
+    struct view *view = open_at(f, "2-2");
+    assert_read(view, 0, 1000, want);
+    assert_true(view_ended(view));
+    view_unref(view);
+    end(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +370,8 @@ int main(void)
         cmocka_unit_test(waits_for_a_time_ahead),
         cmocka_unit_test(across_segments),
         cmocka_unit_test(deleted_range_is_an_error),
+        cmocka_unit_test(lost_last_index_hides_nothing_before_it),
+        cmocka_unit_test(range_ends_before_a_damaged_segment),
         cmocka_unit_test(deleted_topic_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
