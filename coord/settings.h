@@ -30,6 +30,8 @@ enum topic_flush { FLUSH_ACK, FLUSH_INTERVAL, FLUSH_OS };
 enum topic_cleanup { CLEANUP_DELETE = 1, CLEANUP_COMPACT = 2 };
 enum topic_below_min { BELOW_MIN_WAIT, BELOW_MIN_FAIL };
 
+enum node_role { ROLE_REPLICA, ROLE_CLIENT };
+
 enum { UNCLEAN_NEVER = -1, UNCLEAN_AT_ONCE = 0, KEY_DELIMITER_NONE = -1 };
 
 /* A topic's settings; 64-bit so that one table entry can describe each field. */
@@ -61,10 +63,12 @@ struct mount_config {
     char *coord;     /* "embedded" or "etcd://host:port,..." */
     char *cluster;   /* name of the cluster */
     int64_t node;    /* broker id */
+    int64_t role;    /* enum node_role */
     char *listen;    /* host:port of the HTTP server; "" = no server */
     char *advertise; /* host:port that other nodes use */
     char *rack;
     int64_t session_timeout_ms;
+    int64_t auto_leader_rebalance; /* bool */
     int64_t allow_other; /* bool; set when mounted by root */
     struct topic_config
         topic; /* defaults for new topics: same names, as mount options */

@@ -23,6 +23,11 @@ static const struct setting_name names_bool[] = {
     {"false", 0, false}, {"true", 1, false}, {"no", 0, true},  {"yes", 1, true},
     {"0", 0, true},      {"1", 1, true},     {NULL, 0, false},
 };
+static const struct setting_name names_role[] = {
+    {"replica", ROLE_REPLICA, false},
+    {"client", ROLE_CLIENT, false},
+    {NULL, 0, false},
+};
 static const struct setting_name names_acks[] = {
     {"all", ACKS_ALL, false}, {"1", ACKS_LEADER, false}, {"0", ACKS_NONE, false},
     {"-1", ACKS_ALL, true},   {NULL, 0, false},
@@ -168,6 +173,12 @@ static const struct setting table_mount[] = {
      RANGE(0, INT32_MAX, 1),
      .help = "Number of this node, unique in its cluster and for ever the same for one "
              "data directory"},
+    {.name = "role",
+     .type = SETTING_CHOICE,
+     AT(role),
+     RANGE(ROLE_REPLICA, ROLE_CLIENT, ROLE_REPLICA),
+     .names = names_role,
+     .help = "`client` mounts the cluster without keeping replicas of it"},
     {.name = "listen",
      .type = SETTING_STRING,
      AT(listen),
@@ -197,6 +208,13 @@ static const struct setting table_mount[] = {
      AT(session_timeout_ms),
      RANGE(500, HOUR_MS, 6 * SECOND_MS),
      .help = "How long a node may be silent before the others take it for dead"},
+    {.name = "auto_leader_rebalance",
+     .type = SETTING_CHOICE,
+     AT(auto_leader_rebalance),
+     RANGE(0, 1, 1),
+     .names = names_bool,
+     .help = "While this node is the controller it gives leadership back to each "
+             "partition's preferred replica, once that is in sync again"},
     {.name = "allow_other",
      .type = SETTING_CHOICE,
      AT(allow_other),
