@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 enum { SEGMENT_TEXT_MAX = INT32_MAX };
 static const int64_t segment_offsets_max = INT64_C(1) << 31;
@@ -21,6 +20,32 @@ static int make_dir(const struct log_params *params, bool *made)
     rc = params->disk->ops->mkdir(params->disk, params->dir);
     *made = rc == 0;
     return rc;
+}
+
+/*
+ * What recovery found counts as flushed from here on, so it has to be: also what an
+ * earlier process left in the page cache, and the names of its files. (After a crash of
+ * the machine, too: another process may have written since, and crashed before it was
+ * done.)
+ */
+static int flush_recovered(struct log *log, const struct log_params *params)
+{
+    if (log->count == 0)
+        return 0;
+    if (params->recovery != LOG_CLEAN) {
+        log->dir_dirty = log->parent_dirty = true;
+        for (size_t i = 0; i < log->count; i++) {
+            struct segment *segment = log->segments[i];
+            if ((segment->flags & SEGMENT_DAMAGED) ||
+                (segment->end_offset <= params->flushed_offset && i + 1 < log->count))
+                continue;
+            segment->dirty = true;
+            if (segment->base_offset < log->dirty_from)
+                log->dirty_from = segment->base_offset;
+        }
+    }
+    int64_t flushed;
+    return log_flush(log, &flushed);
 }
 
 int log_open(const struct log_params *params, struct log **out)
@@ -49,6 +74,7 @@ int log_open(const struct log_params *params, struct log **out)
         const char *slash = strrchr(log->home->dir, '/');
         log->name = slash != NULL ? slash + 1 : log->home->dir;
         rc = recover_log(log, params);
+        rc = rc != 0 ? rc : flush_recovered(log, params);
     }
     if (rc != 0) {
         log_close(log);

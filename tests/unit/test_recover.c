@@ -104,6 +104,51 @@ static void test_process_crash_keeps_all_acknowledged(void **state)
     }
 }
 
+/*
+ * After a crash of the process, recovery makes durable what it counts: whoever asks for
+ * a flush then, or appends, can rely on it through a power cut.
+ */
+static void process_then_power(uint64_t seed, enum checkpoint checkpoint)
+{
+    struct log_rig rig;
+    int64_t acked = 0;
+    int64_t flushed = 0;
+    log_rig_make(&rig, seed);
+    assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
+    rig.flushed_offset = rig.high_watermark = 0;
+    fake_disk_stop_after(rig.fake, (int64_t)fake_disk_random(rig.fake, 150));
+    work(&rig, &acked, &flushed);
+    log_rig_close(&rig);
+    fake_disk_process_crash(rig.fake);
+    rig.flushed_offset = checkpoint == LOST ? -1 : checkpoint == STALE ? 0 : flushed;
+    /* Without flush=ack, what was shown may be above what was flushed. */
+    rig.high_watermark = checkpoint == LOST ? -1 : acked;
+    assert_int_equal(log_rig_open(&rig, LOG_PROCESS_CRASHED), 0);
+    check_recovered(&rig, acked);
+    int64_t recovered = log_rig_end(&rig);
+    if (seed % 2) {
+        assert_int_equal(log_rig_append(&rig, 2, 60), 0);
+        assert_int_equal(log_rig_flush(&rig), 0);
+        recovered = log_rig_end(&rig);
+    }
+    log_rig_close(&rig);
+    fake_disk_power_cut(rig.fake);
+    rig.flushed_offset = rig.high_watermark = recovered;
+    assert_int_equal(log_rig_open(&rig, LOG_MACHINE_CRASHED), 0);
+    check_recovered(&rig, recovered);
+    log_rig_remove(&rig);
+}
+
+static void test_process_crash_then_power_cut(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CRASH_SEEDS; seed++) {
+        process_then_power(seed, EXACT);
+        process_then_power(seed, STALE);
+        process_then_power(seed, LOST);
+    }
+}
+
 /* Without a checkpoint, what was not flushed may be left as damage; the rest must be
  * there. */
 static void test_power_cut_and_lost_checkpoint(void **state)
@@ -380,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_power_cut_keeps_a_prefix),
         cmocka_unit_test(test_process_crash_keeps_all_acknowledged),
+        cmocka_unit_test(test_process_crash_then_power_cut),
         cmocka_unit_test(test_power_cut_and_lost_checkpoint),
         cmocka_unit_test(test_each_file_damaged),
         cmocka_unit_test(test_pair_lost),
