@@ -18,8 +18,8 @@
 #define TOPICFS_APPEND_OP_H
 
 #include "fs/appender.h"
-#include "fs/lines.h"
 #include "fs/pending.h"
+#include "replica/replica.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -14,7 +14,7 @@
 #define TOPICFS_APPEND_ROUTE_H
 
 #include "fs/append_op.h"
-#include "fs/partitioner.h"
+#include "replica/replica.h"
 
 bool append_route_by_key(const struct appender *appender);
 

@@ -8,6 +8,8 @@
 #include "replica/broker.h"
 #include "replica/check.h"
 #include "replica/extent.h"
+#include "replica/lines.h"
 #include "replica/partition.h"
+#include "replica/partitioner.h"
 
 #endif

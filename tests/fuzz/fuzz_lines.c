@@ -7,7 +7,7 @@
  * whole one; of one that it began earlier it sends the same bytes again or goes on
  * behind it.
  */
-#include "fs/lines.h"
+#include "replica/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "fs/lines.h"
+#include "replica/lines.h"
 
 #include "coord/coord.h"
 

@@ -1,4 +1,4 @@
-#include "fs/partitioner.h"
+#include "replica/partitioner.h"
 
 #include <errno.h>
 #include <stdlib.h>
