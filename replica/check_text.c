@@ -1,9 +1,9 @@
 /* Reading a segment's text through a window: hashes, lines, single flipped bits. */
 #include "replica/check_internal.h"
+#include "replica/payload_hash.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* Trying all bits of a batch costs its size squared. */
 enum { FLIP_BYTES_MAX = 8 * 1024 };

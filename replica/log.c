@@ -1,4 +1,5 @@
 #include "replica/log_internal.h"
+#include "replica/payload_hash.h"
 #include "replica/recover.h"
 
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 #include "replica/verify.h"
 
+#include "replica/payload_hash.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 int verify_open(struct verify *verify, const struct disk *disk, int file)
 {
