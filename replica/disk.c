@@ -69,6 +69,12 @@ static int real_flush(const struct disk *disk, int file)
     return fdatasync(file) == 0 ? 0 : -errno;
 }
 
+static void real_flush_begin(const struct disk *disk, int file)
+{
+    (void)disk;
+    (void)sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 static void fill_stat(const struct stat *from, struct disk_stat *out)
 {
     out->size = from->st_size;
@@ -164,6 +170,7 @@ static const struct disk_ops real_ops = {
     .pwrite = real_pwrite,
     .truncate = real_truncate,
     .flush = real_flush,
+    .flush_begin = real_flush_begin,
     .stat = real_stat,
     .stat_path = real_stat_path,
     .mkdir = real_mkdir,

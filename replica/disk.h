@@ -33,6 +33,9 @@ struct disk_ops {
                       int64_t at);
     int (*truncate)(const struct disk *disk, int file, int64_t size);
     int (*flush)(const struct disk *disk, int file); /* fdatasync */
+    /* Sets the writing of a file going that flush() will be called for soon, so that
+     * several files are written side by side. A hint: what fails shows in flush(). */
+    void (*flush_begin)(const struct disk *disk, int file);
     int (*stat)(const struct disk *disk, int file, struct disk_stat *out);
     int (*stat_path)(const struct disk *disk, const char *path, struct disk_stat *out);
     int (*mkdir)(const struct disk *disk, const char *path); /* -EEXIST is an error */

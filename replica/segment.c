@@ -236,6 +236,11 @@ int segment_flush(struct segment *segment)
     int rc = segment_pin_text(segment, &text);
     if (rc == 0)
         rc = segment_pin_index(segment, &index);
+    if (rc == 0) {
+        /* Both are on their way before either is waited for. */
+        disk->ops->flush_begin(disk, text->fd);
+        disk->ops->flush_begin(disk, index->fd);
+    }
     if (rc == 0 && (disk->ops->flush(disk, text->fd) != 0 ||
                     disk->ops->flush(disk, index->fd) != 0))
         rc = E_OFFLINE;
