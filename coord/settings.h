@@ -59,17 +59,21 @@ struct topic_config {
 
 /* A mount's settings. Strings are owned by the struct (mount_config_free). */
 struct mount_config {
-    char *data;      /* the data directory */
-    char *coord;     /* "embedded" or "etcd://host:port,..." */
-    char *cluster;   /* name of the cluster */
-    int64_t node;    /* broker id */
-    int64_t role;    /* enum node_role */
-    char *listen;    /* host:port of the HTTP server; "" = no server */
-    char *advertise; /* host:port that other nodes use */
+    char *data;       /* the data directory */
+    char *coord;      /* "embedded" or "etcd://host:port,..." */
+    char *cluster;    /* name of the cluster */
+    int64_t node;     /* broker id */
+    int64_t role;     /* enum node_role */
+    char *listen;     /* host:port of the HTTP server; "" = no server */
+    char *advertise;  /* host:port that other nodes use */
+    char *token_file; /* of the HTTP server; "" = none, as the following */
+    char *tls_cert;
+    char *tls_key;
+    char *tls_ca;
     char *rack;
     int64_t session_timeout_ms;
     int64_t auto_leader_rebalance; /* bool */
-    int64_t allow_other; /* bool; set when mounted by root */
+    int64_t allow_other;           /* bool; set when mounted by root */
     struct topic_config
         topic; /* defaults for new topics: same names, as mount options */
 };

@@ -117,6 +117,11 @@ static bool valid_path(const char *value)
     return *value && strlen(value) < PATH_MAX;
 }
 
+static bool valid_file(const char *value)
+{
+    return strlen(value) < PATH_MAX;
+}
+
 /* A part of a path in the store, so the same rule as for a topic's name. */
 static bool valid_cluster(const char *value)
 {
@@ -196,6 +201,39 @@ static const struct setting table_mount[] = {
      .allowed = "host:port (an IPv6 address in brackets), or nothing",
      .default_note = "the value of `listen`",
      .help = "Address under which the other nodes reach this one"},
+    {.name = "token_file",
+     .type = SETTING_STRING,
+     AT(token_file),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "File of the HTTP server's tokens, one `token user` a line; needed, or "
+             "tls_ca, "
+             "to listen elsewhere than on the loopback interface"},
+    {.name = "tls_cert",
+     .type = SETTING_STRING,
+     AT(tls_cert),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help =
+         "Certificate chain (PEM) of the HTTP server, which then speaks HTTPS alone"},
+    {.name = "tls_key",
+     .type = SETTING_STRING,
+     AT(tls_key),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "Private key (PEM) of tls_cert"},
+    {.name = "tls_ca",
+     .type = SETTING_STRING,
+     AT(tls_ca),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help =
+         "Certificates (PEM) of who signs those of HTTPS clients; the common name of a "
+         "client's certificate is its user"},
     {.name = "rack",
      .type = SETTING_STRING,
      AT(rack),
