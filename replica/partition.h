@@ -39,6 +39,17 @@ struct partition_status {
 };
 void partition_status_get(struct partition *partition, struct partition_status *out);
 
+/* What happened since the partition was opened here; for statistics, each for itself. */
+struct partition_counters {
+    uint64_t messages_in;
+    uint64_t bytes_in;
+    uint64_t bytes_out;      /* handed to readers */
+    uint64_t produce_errors; /* appends that were refused or failed */
+    uint64_t flushes;
+};
+void partition_counters_get(struct partition *partition,
+                            struct partition_counters *out);
+
 /* The JSON of topics/<t>/<p>/state. */
 int partition_state_render(struct partition *partition, struct buf *out);
 
@@ -57,11 +68,12 @@ struct produce_result {
  */
 struct produce_waiter {
     void (*done)(struct produce_waiter *waiter, const struct produce_result *result);
+    bool acks_given; /* `acks` counts, instead of the topic's setting */
+    int64_t acks;    /* enum topic_acks */
     /* private: [partition->lock] */
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    int64_t acks;
     bool await_flush; /* waits for the flush instead of the high watermark */
     bool parked;
 };

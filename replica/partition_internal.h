@@ -24,8 +24,23 @@
 
 struct partition {
     atomic_uint references;
+/* Relaxed: nothing is decided by them. */
+struct partition_statistics {
+    _Atomic uint64_t messages_in;
+    _Atomic uint64_t bytes_in;
+    _Atomic uint64_t bytes_out;
+    _Atomic uint64_t produce_errors;
+    _Atomic uint64_t flushes;
+};
+
+static inline void statistics_add(_Atomic uint64_t *counter, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
     char name[TOPIC_NAME_MAX + 16]; /* "orders-0" [const] */
     struct topic_id topic_id;       /* [const] */
+    struct partition_statistics statistics;
     int32_t index;                  /* [const] */
     const struct clock *clock;      /* [const] */
     struct problems *problems;      /* [const] */

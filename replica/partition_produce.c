@@ -46,6 +46,7 @@ int partition_flush_now(struct partition *partition)
     const struct log_place place = partition->end;
     pthread_mutex_unlock(&partition->lock);
     int rc = log_flush(partition->log, &flushed);
+    statistics_add(&partition->statistics.flushes, 1);
     if (rc) {
         partition_fail(partition, rc);
         return rc;
@@ -148,7 +149,9 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
     };
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
-    waiter->acks = partition->config.acks;
+    if (!waiter->acks_given) {
+        waiter->acks = partition->config.acks;
+    }
     batch.leader_epoch = partition->core.leader_epoch;
     int rc = partition_refusal(partition);
     rc = rc ? rc : core_admit(&partition->core, waiter->acks);
@@ -160,9 +163,12 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
         if (rc == E_OFFLINE) {
             partition_fail(partition, rc);
         }
+        statistics_add(&partition->statistics.produce_errors, 1);
         *result = (struct produce_result){.error = rc};
         return 0;
     }
+    statistics_add(&partition->statistics.messages_in, message_count);
+    statistics_add(&partition->statistics.bytes_in, length);
     return account(partition, &batch, waiter, result);
 }
 

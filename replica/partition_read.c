@@ -22,7 +22,11 @@ int partition_read(struct partition *partition, int64_t position, size_t max_byt
     if (rc) {
         return rc;
     }
-    return log_read(partition->log, position, max_bytes, end.position, rewrites, out);
+    rc = log_read(partition->log, position, max_bytes, end.position, rewrites, out);
+    if (!rc) {
+        statistics_add(&partition->statistics.bytes_out, out->length);
+    }
+    return rc;
 }
 
 int partition_find_offset(struct partition *partition, int64_t offset,

@@ -65,6 +65,19 @@ static void render_epochs(const struct epoch_list *epochs, struct buf *out)
     buf_adds(out, "]");
 }
 
+void partition_counters_get(struct partition *partition, struct partition_counters *out)
+{
+    struct partition_statistics *from = &partition->statistics;
+    *out = (struct partition_counters){
+        .messages_in = atomic_load_explicit(&from->messages_in, memory_order_relaxed),
+        .bytes_in = atomic_load_explicit(&from->bytes_in, memory_order_relaxed),
+        .bytes_out = atomic_load_explicit(&from->bytes_out, memory_order_relaxed),
+        .produce_errors =
+            atomic_load_explicit(&from->produce_errors, memory_order_relaxed),
+        .flushes = atomic_load_explicit(&from->flushes, memory_order_relaxed),
+    };
+}
+
 int partition_state_render(struct partition *partition, struct buf *out)
 {
     struct log_bounds bounds;
