@@ -24,6 +24,7 @@
 
 #include "coord/buf.h"
 #include "coord/clock.h"
+#include "coord/leadership.h"
 #include "coord/problems.h"
 #include "coord/settings.h"
 
@@ -48,6 +49,15 @@ bool topic_id_equal(const struct topic_id *a, const struct topic_id *b);
  * "." or "..". 0 or E_INVALID_NAME. */
 int topic_name_check(const char *name);
 
+/* Messages that an election may have lost; of the last one. */
+struct partition_loss {
+    int32_t epoch; /* leader epoch of that election; -1: none */
+    int64_t at_ms; /* wall clock */
+    int64_t from;  /* first offset; -1: not known yet */
+    int64_t to;    /* offset after the last; -1: not known */
+};
+#define PARTITION_LOSS_NONE ((struct partition_loss){.epoch = -1, .from = -1, .to = -1})
+
 struct partition_info {
     const int32_t *replicas; /* the assignment: broker ids, preferred leader first */
     uint32_t replica_count;
@@ -57,7 +67,17 @@ struct partition_info {
     int32_t leader_epoch;
     int32_t controller_epoch;
     int64_t state_revision; /* mod revision of the state key, for compare-and-swap */
+    const int32_t *elr;     /* eligible replicas: see coord/leadership.h */
+    uint32_t elr_count;
+    const struct suspect *suspects;
+    uint32_t suspect_count;
+    int32_t lossy_epoch; /* -1: none */
+    struct partition_loss loss;
 };
+
+/* The same in the form that decisions take. -EOVERFLOW: more replicas than it holds. */
+int partition_info_leadership(const struct partition_info *info,
+                              struct leadership *out);
 
 struct topic {
     char name[TOPIC_NAME_MAX + 1];
@@ -72,11 +92,23 @@ struct topic {
     const struct partition_info *partitions; /* indexed by partition */
 };
 
+enum node_started { /* what came before a node's start */
+                    NODE_STARTED_CLEAN,
+                    NODE_STARTED_PROCESS_CRASH, /* killed; the page cache was intact */
+                    NODE_STARTED_MACHINE_CRASH, /* what was not flushed may be gone */
+                    NODE_STARTED_COUNT
+};
+
 struct broker_info {
     int32_t id;
     char host[256];
     int32_t port;
     int64_t epoch; /* broker epoch: create revision of its registration */
+    char rack[128];
+    char instance[65];
+    bool client;   /* keeps no replicas */
+    bool stopping; /* hands over its leadership before a clean stop */
+    enum node_started started;
 };
 
 struct cluster_snapshot {
@@ -100,6 +132,7 @@ struct cluster_params {
     const struct mount_config *config; /* borrowed for the cluster's life */
     const char *store_dir;     /* embedded: where its files are; created if absent */
     const char *instance;      /* this data directory's instance id */
+    enum node_started started; /* how the run before ended */
     struct problems *problems; /* borrowed */
     const struct clock *clock; /* borrowed */
 };
@@ -124,6 +157,10 @@ const struct topic *cluster_snapshot_topic(const struct cluster_snapshot *snapsh
 const struct topic *
 cluster_snapshot_topic_by_id(const struct cluster_snapshot *snapshot,
                              const struct topic_id *id);
+
+/* The live broker of that id, or NULL. Borrowed from the snapshot. */
+const struct broker_info *
+cluster_snapshot_broker(const struct cluster_snapshot *snapshot, int32_t id);
 
 /*
  * Whether a topic of this id was deleted (within a week, and among the last 1,000):

@@ -43,10 +43,112 @@ void assignment_free(struct assignment *assignment)
     *assignment = (struct assignment){0};
 }
 
+void partition_state_init(struct partition_state *state)
+{
+    *state = (struct partition_state){
+        .leader = -1,
+        .leader_epoch = -1,
+        .lossy_epoch = -1,
+        .loss = PARTITION_LOSS_NONE,
+    };
+}
+
+static int copy_suspects(struct partition_state *out, const struct suspect *suspects,
+                         uint32_t count)
+{
+    out->suspects = NULL;
+    out->suspect_count = 0;
+    if (count == 0)
+        return 0;
+    out->suspects = calloc(count, sizeof(*suspects));
+    if (!out->suspects)
+        return -ENOMEM;
+    memcpy(out->suspects, suspects, count * sizeof(*suspects));
+    out->suspect_count = count;
+    return 0;
+}
+
+int partition_state_copy(struct partition_state *out,
+                         const struct partition_state *state)
+{
+    int rc;
+
+    *out = *state;
+    out->elr = (struct id_list){0};
+    out->suspects = NULL;
+    rc = id_list_copy(&out->isr, state->isr.ids, state->isr.count);
+    if (rc == 0)
+        rc = id_list_copy(&out->elr, state->elr.ids, state->elr.count);
+    if (rc == 0)
+        rc = copy_suspects(out, state->suspects, state->suspect_count);
+    if (rc != 0)
+        partition_state_free(out);
+    return rc;
+}
+
 void partition_state_free(struct partition_state *state)
 {
     id_list_free(&state->isr);
     id_list_free(&state->elr);
+    free(state->suspects);
+    state->suspects = NULL;
+    state->suspect_count = 0;
+}
+
+static int list_to_ids(const struct id_list *list, struct replica_ids *out)
+{
+    if (list->count > LEADERSHIP_REPLICAS_MAX)
+        return -EOVERFLOW;
+    out->count = list->count;
+    if (list->count > 0)
+        memcpy(out->ids, list->ids, list->count * sizeof(*list->ids));
+    return 0;
+}
+
+int partition_state_to_leadership(const struct partition_state *state,
+                                  struct leadership *out)
+{
+    int rc;
+
+    *out = (struct leadership){
+        .controller_epoch = state->controller_epoch,
+        .leader = state->leader,
+        .leader_epoch = state->leader_epoch,
+        .lossy_epoch = state->lossy_epoch,
+    };
+    rc = list_to_ids(&state->isr, &out->isr);
+    if (rc == 0)
+        rc = list_to_ids(&state->elr, &out->elr);
+    if (rc != 0 || state->suspect_count > LEADERSHIP_REPLICAS_MAX)
+        return -EOVERFLOW;
+    out->suspect_count = state->suspect_count;
+    if (state->suspect_count > 0)
+        memcpy(out->suspects, state->suspects,
+               state->suspect_count * sizeof(*state->suspects));
+    return 0;
+}
+
+int partition_state_from_leadership(const struct leadership *leadership,
+                                    const struct partition_state *old,
+                                    struct partition_state *out)
+{
+    int rc;
+
+    partition_state_init(out);
+    out->controller_epoch = leadership->controller_epoch;
+    out->leader = leadership->leader;
+    out->leader_epoch = leadership->leader_epoch;
+    out->lossy_epoch = leadership->lossy_epoch;
+    if (old)
+        out->loss = old->loss;
+    rc = id_list_copy(&out->isr, leadership->isr.ids, leadership->isr.count);
+    if (rc == 0)
+        rc = id_list_copy(&out->elr, leadership->elr.ids, leadership->elr.count);
+    if (rc == 0)
+        rc = copy_suspects(out, leadership->suspects, leadership->suspect_count);
+    if (rc != 0)
+        partition_state_free(out);
+    return rc;
 }
 
 void topic_settings_free(struct topic_settings *settings)
@@ -173,6 +275,12 @@ int controller_epoch_decode(const char *text, int32_t *epoch)
     return rc;
 }
 
+static const char *const started_names[NODE_STARTED_COUNT] = {
+    [NODE_STARTED_CLEAN] = "clean",
+    [NODE_STARTED_PROCESS_CRASH] = "process_crash",
+    [NODE_STARTED_MACHINE_CRASH] = "machine_crash",
+};
+
 int registration_encode(struct buf *out, const struct registration *registration,
                         int64_t epoch)
 {
@@ -187,7 +295,27 @@ int registration_encode(struct buf *out, const struct registration *registration
     }
     buf_adds(out, ",\"instance\":");
     json_quote(out, registration->instance, strlen(registration->instance));
+    if (registration->client)
+        buf_adds(out, ",\"role\":\"client\"");
+    if (registration->started != NODE_STARTED_CLEAN)
+        buf_printf(out, ",\"started\":\"%s\"", started_names[registration->started]);
     return buf_adds(out, "}");
+}
+
+/* Words of a later version are no reason to take a node for dead. */
+static int decode_role(const cJSON *object, struct registration *out)
+{
+    char word[64];
+    int rc = get_string(object, "role", true, word, sizeof(word));
+
+    if (rc != 0)
+        return rc;
+    out->client = strcmp(word, "client") == 0;
+    rc = get_string(object, "started", true, word, sizeof(word));
+    for (int i = 0; rc == 0 && i < NODE_STARTED_COUNT; i++)
+        if (strcmp(word, started_names[i]) == 0)
+            out->started = (enum node_started)i;
+    return rc;
 }
 
 int registration_decode(const char *text, struct registration *out)
@@ -204,6 +332,8 @@ int registration_decode(const char *text, struct registration *out)
         rc = get_string(object, "rack", true, out->rack, sizeof(out->rack));
     if (rc == 0)
         rc = get_string(object, "instance", true, out->instance, sizeof(out->instance));
+    if (rc == 0)
+        rc = decode_role(object, out);
     if (rc == 0 && out->port > 65535)
         rc = E_INVALID_JSON;
     cJSON_Delete(object);
@@ -274,6 +404,27 @@ int assignment_decode(const char *text, struct assignment *out)
     return rc;
 }
 
+static const char *suspect_kind_name(enum suspect_kind kind)
+{
+    return kind == SUSPECT_CRASHED ? "crashed" : "unusable";
+}
+
+static void encode_suspects(struct buf *out, const struct partition_state *state)
+{
+    for (uint32_t i = 0; i < state->suspect_count; i++) {
+        const struct suspect *suspect = &state->suspects[i];
+
+        buf_printf(out,
+                   "%s{\"id\":%" PRId32 ",\"kind\":\"%s\",\"last_epoch\":%" PRId32
+                   ",\"end_offset\":%" PRId64 "}",
+                   i ? "," : ",\"suspects\":[", suspect->id,
+                   suspect_kind_name(suspect->kind), suspect->last_epoch,
+                   suspect->end_offset);
+    }
+    if (state->suspect_count > 0)
+        buf_adds(out, "]");
+}
+
 int partition_state_encode(struct buf *out, const struct partition_state *state)
 {
     buf_printf(out,
@@ -285,7 +436,97 @@ int partition_state_encode(struct buf *out, const struct partition_state *state)
         buf_adds(out, ",\"elr\":");
         encode_ids(out, &state->elr);
     }
+    encode_suspects(out, state);
+    if (state->lossy_epoch >= 0)
+        buf_printf(out, ",\"lossy_epoch\":%" PRId32, state->lossy_epoch);
+    if (state->loss.epoch >= 0)
+        buf_printf(out,
+                   ",\"loss\":{\"epoch\":%" PRId32 ",\"at_ms\":%" PRId64
+                   ",\"from\":%" PRId64 ",\"to\":%" PRId64 "}",
+                   state->loss.epoch, state->loss.at_ms, state->loss.from,
+                   state->loss.to);
     return buf_adds(out, "}");
+}
+
+static int decode_suspect(const cJSON *object, struct suspect *out)
+{
+    char kind[16];
+    int rc = cJSON_IsObject(object) ? 0 : E_INVALID_JSON;
+
+    if (rc == 0)
+        rc = get_i32(object, "id", 0, &out->id);
+    if (rc == 0)
+        rc = get_string(object, "kind", false, kind, sizeof(kind));
+    if (rc == 0)
+        rc = get_i32(object, "last_epoch", -1, &out->last_epoch);
+    if (rc == 0 && (json_get_i64(object, "end_offset", &out->end_offset) != 0 ||
+                    out->end_offset < 0))
+        rc = E_INVALID_JSON;
+    if (rc != 0)
+        return rc;
+    if (strcmp(kind, suspect_kind_name(SUSPECT_CRASHED)) == 0)
+        out->kind = SUSPECT_CRASHED;
+    else if (strcmp(kind, suspect_kind_name(SUSPECT_UNUSABLE)) == 0)
+        out->kind = SUSPECT_UNUSABLE;
+    else
+        rc = E_INVALID_JSON;
+    return rc;
+}
+
+static int decode_suspects(const cJSON *array, struct partition_state *out)
+{
+    int count = cJSON_GetArraySize(array);
+    const cJSON *item;
+    int rc = 0;
+
+    if (!array)
+        return 0;
+    if (!cJSON_IsArray(array) || count > LEADERSHIP_REPLICAS_MAX)
+        return E_INVALID_JSON;
+    out->suspects = calloc((size_t)count + 1, sizeof(*out->suspects));
+    if (!out->suspects)
+        return -ENOMEM;
+    cJSON_ArrayForEach(item, array)
+    {
+        struct suspect *suspect = &out->suspects[out->suspect_count];
+
+        rc = decode_suspect(item, suspect);
+        for (uint32_t i = 0; rc == 0 && i < out->suspect_count; i++)
+            if (out->suspects[i].id == suspect->id)
+                rc = E_INVALID_JSON;
+        if (rc != 0)
+            return rc;
+        out->suspect_count++;
+    }
+    return 0;
+}
+
+static int decode_loss(const cJSON *object, struct partition_loss *out)
+{
+    int rc;
+
+    if (!object)
+        return 0;
+    if (!cJSON_IsObject(object))
+        return E_INVALID_JSON;
+    rc = get_i32(object, "epoch", 0, &out->epoch);
+    if (rc == 0 &&
+        (json_get_i64(object, "at_ms", &out->at_ms) != 0 ||
+         json_get_i64(object, "from", &out->from) != 0 ||
+         json_get_i64(object, "to", &out->to) != 0 || out->from < -1 || out->to < -1))
+        rc = E_INVALID_JSON;
+    return rc;
+}
+
+static int decode_loss_fields(const cJSON *object, struct partition_state *out)
+{
+    int rc = decode_suspects(cJSON_GetObjectItemCaseSensitive(object, "suspects"), out);
+
+    if (rc == 0 && cJSON_HasObjectItem(object, "lossy_epoch"))
+        rc = get_i32(object, "lossy_epoch", 0, &out->lossy_epoch);
+    if (rc == 0)
+        rc = decode_loss(cJSON_GetObjectItemCaseSensitive(object, "loss"), &out->loss);
+    return rc;
 }
 
 int partition_state_decode(const char *text, struct partition_state *out)
@@ -294,7 +535,7 @@ int partition_state_decode(const char *text, struct partition_state *out)
     cJSON *object;
     int rc = parse_object(text, &object);
 
-    *out = (struct partition_state){0};
+    partition_state_init(out);
     if (rc == 0)
         rc = get_i32(object, "controller_epoch", 0, &out->controller_epoch);
     if (rc == 0)
@@ -306,6 +547,8 @@ int partition_state_decode(const char *text, struct partition_state *out)
     elr = cJSON_GetObjectItemCaseSensitive(object, "elr");
     if (rc == 0 && elr)
         rc = decode_ids(elr, &out->elr);
+    if (rc == 0)
+        rc = decode_loss_fields(object, out);
     if (rc == 0 && out->leader >= 0 && !id_list_contains(&out->isr, out->leader))
         rc = E_INVALID_JSON;
     if (rc != 0)

@@ -5,11 +5,16 @@
  *     controller                            {"version":1,"brokerid":8}
  *     controller_epoch                      29
  *     brokers/ids/<id> {"jmx_port":-1,"host":"n1","version":1,"port":9640} and "rack",
- * "instance" brokers/topics/<t>/assignment
+ *         "instance", "role":"client", "started":"process_crash" or "machine_crash"
+ *     brokers/stopping/<id>                 {"version":1,"brokerid":8}
+ *     brokers/topics/<t>/assignment
  * {"version":1,"partitions":{"0":[1,2]},"id":"<hex>"}
  *     brokers/topics/<t>/partitions/<p>/state
  *         {"controller_epoch":29,"leader":2,"version":1,"leader_epoch":48,"isr":[2,3]}
- *                                           and "elr" where it is not empty
+ *         and, where there is something to say: "elr":[4];
+ *         "suspects":[{"id":3,"kind":"crashed","last_epoch":47,"end_offset":90}];
+ *         "lossy_epoch":46; "loss":{"epoch":46,"at_ms":...,"from":80,"to":90} of the
+ *         last election that may have lost messages, -1 for an offset not known (yet)
  *     config/topics/<t> {"version":1,"config_version":3,"config":{...}}
  *     attributes/topics/<t>                 {"version":1,"uid":0,"gid":0,"mode":"0755",
  *                                            "created_ms":1764417600000}
@@ -26,6 +31,7 @@
 #define TOPICFS_CLUSTER_STATE_H
 
 #include "coord/cluster.h"
+#include "coord/leadership.h"
 
 enum { PARTITIONS_MAX = 10000, REPLICAS_MAX = 64, INSTANCE_MAX = 64 };
 
@@ -46,6 +52,10 @@ struct partition_state {
     int32_t leader_epoch;
     struct id_list isr;
     struct id_list elr;
+    struct suspect *suspects; /* owned; NULL: none */
+    uint32_t suspect_count;
+    int32_t lossy_epoch;        /* -1: none */
+    struct partition_loss loss; /* epoch -1: none */
 };
 
 struct registration {
@@ -53,6 +63,8 @@ struct registration {
     int32_t port;
     char rack[128]; /* "": none */
     char instance[INSTANCE_MAX + 1];
+    bool client; /* keeps no replicas */
+    enum node_started started;
 };
 
 struct topic_settings {
@@ -72,7 +84,19 @@ void id_list_free(struct id_list *list);
 bool id_list_contains(const struct id_list *list, int32_t id);
 
 void assignment_free(struct assignment *assignment);
+/* A state without leader, replicas or epochs; it owns nothing. */
+void partition_state_init(struct partition_state *state);
+/* 0 or -ENOMEM, then *out owns nothing. */
+int partition_state_copy(struct partition_state *out,
+                         const struct partition_state *state);
 void partition_state_free(struct partition_state *state);
+/* To the form that decisions take, and back. -EOVERFLOW: more replicas than it holds.
+ * The loss is not part of it; from: kept from `old` (may be NULL). */
+int partition_state_to_leadership(const struct partition_state *state,
+                                  struct leadership *out);
+int partition_state_from_leadership(const struct leadership *leadership,
+                                    const struct partition_state *old,
+                                    struct partition_state *out);
 void topic_settings_free(struct topic_settings *settings);
 
 int controller_encode(struct buf *out, int32_t broker);

@@ -144,7 +144,7 @@ static void add_states(struct txn *txn, const char *name,
                        struct buf *value)
 {
     for (int32_t p = first; p < assignment->partition_count; p++) {
-        struct partition_state state = {0};
+        struct partition_state state;
 
         txn_fail(txn, controller_new_partition(view, &assignment->partitions[p],
                                                first_epoch, &state));

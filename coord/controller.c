@@ -23,9 +23,10 @@ int controller_new_partition(const struct controller_view *view,
                              const struct id_list *replicas, int32_t first_epoch,
                              struct partition_state *out)
 {
-    int rc = id_list_copy(&out->isr, replicas->ids, replicas->count);
+    int rc;
 
-    out->elr = (struct id_list){0};
+    partition_state_init(out);
+    rc = id_list_copy(&out->isr, replicas->ids, replicas->count);
     out->controller_epoch = view->epoch;
     out->leader_epoch = first_epoch;
     out->leader = -1;
@@ -89,6 +90,8 @@ int controller_elect(const struct controller_view *view, const struct id_list *r
 
     *out = *old;
     out->isr = out->elr = (struct id_list){0};
+    out->suspects = NULL; /* one node alone: nobody else could lead, or know more */
+    out->suspect_count = 0;
     if (old->leader_epoch == INT32_MAX || most > 2 * REPLICAS_MAX)
         return -EOVERFLOW;
     rc = id_list_copy(&out->isr, ids, most + 1 > 2 * REPLICAS_MAX ? most : most + 1);
@@ -124,20 +127,16 @@ int controller_prefer(const struct controller_view *view,
     int32_t preferred = replicas->count > 0 ? replicas->ids[0] : -1;
     int rc;
 
-    *out = (struct partition_state){0};
+    partition_state_init(out);
     if (preferred >= 0 && old->leader == preferred)
         return 0;
     if (!live(view, preferred) || !id_list_contains(&old->isr, preferred))
         return E_NO_LEADER;
     if (old->leader_epoch == INT32_MAX)
         return -EOVERFLOW;
-    rc = id_list_copy(&out->isr, old->isr.ids, old->isr.count);
-    if (rc == 0)
-        rc = id_list_copy(&out->elr, old->elr.ids, old->elr.count);
-    if (rc != 0) {
-        partition_state_free(out);
+    rc = partition_state_copy(out, old);
+    if (rc != 0)
         return rc;
-    }
     out->controller_epoch = view->epoch;
     out->leader = preferred;
     out->leader_epoch = old->leader_epoch + 1;

@@ -41,6 +41,8 @@ struct model {
     struct broker_info *brokers; /* sorted by id */
     struct registration *registrations;
     uint32_t broker_count;
+    int32_t *stopping; /* brokers that hand over before a clean stop */
+    uint32_t stopping_count;
     struct tombstone *tombstones;
     uint32_t tombstone_count;
     int32_t controller, controller_epoch;
@@ -48,6 +50,7 @@ struct model {
     bool topics_attributed;
     struct attributes topics_attributes;
     char *running[ADMIN_OPERATIONS], *last[ADMIN_OPERATIONS];
+    int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: absent */
 };
 
 struct model *model_new(const char *prefix, int32_t self,
@@ -93,6 +96,7 @@ void model_free(struct model *model)
     }
     free(model->brokers);
     free(model->registrations);
+    free(model->stopping);
     free(model->tombstones);
     free(model);
 }
@@ -141,10 +145,11 @@ static int apply_assignment(struct model_topic *topic, const struct store_kv *kv
 static int apply_state(struct model_topic *topic, int32_t partition,
                        const struct store_kv *kv)
 {
-    struct partition_state state = {0};
+    struct partition_state state;
     struct model_state *slot;
     int rc;
 
+    partition_state_init(&state);
     if (partition >= PARTITIONS_MAX)
         return E_INVALID_JSON;
     if (partition >= topic->state_count) {
@@ -281,8 +286,38 @@ static int apply_broker(struct model *model, const char *text,
     if (rc != 0)
         return rc;
     memcpy(info.host, registration.host, sizeof(info.host));
+    memcpy(info.rack, registration.rack, sizeof(info.rack));
+    memcpy(info.instance, registration.instance, sizeof(info.instance));
     info.port = registration.port;
+    info.client = registration.client;
+    info.started = registration.started;
     return insert_broker(model, &info, &registration);
+}
+
+/* brokers/stopping/<id>: that the key is there says all. */
+static int apply_stopping(struct model *model, const char *text,
+                          const struct store_kv *kv)
+{
+    uint32_t at = 0;
+    int32_t id, *grown;
+
+    if (!parse_id(text, &id))
+        return E_INVALID_JSON;
+    while (at < model->stopping_count && model->stopping[at] != id)
+        at++;
+    if (!kv->value) {
+        if (at < model->stopping_count)
+            model->stopping[at] = model->stopping[--model->stopping_count];
+        return 0;
+    }
+    if (at < model->stopping_count)
+        return 0;
+    grown = reallocarray(model->stopping, (size_t)at + 1, sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    model->stopping = grown;
+    model->stopping[model->stopping_count++] = id;
+    return 0;
 }
 
 static int apply_tombstone(struct model *model, const char *text,
@@ -334,6 +369,8 @@ static int apply_admin(struct model *model, char *parts[], int count,
 
     if (operation < 0 || (count == 3 && !last))
         return E_INVALID_JSON;
+    if (!last)
+        model->running_revisions[operation] = kv->value ? kv->mod_revision : 0;
     return snapshot_set_text(
         last ? &model->last[operation] : &model->running[operation], kv->value);
 }
@@ -367,6 +404,8 @@ static int apply_key(struct model *model, const struct store_kv *kv)
         return apply_topic_key(model, parts, count, kv);
     if (count == 3 && strncmp(key, "brokers/ids/", 12) == 0)
         return apply_broker(model, parts[2], kv);
+    if (count == 3 && strncmp(key, "brokers/stopping/", 17) == 0)
+        return apply_stopping(model, parts[2], kv);
     if (count == 3 && (strncmp(key, "config/topics/", 14) == 0 ||
                        strncmp(key, "attributes/topics/", 18) == 0))
         return apply_named_key(model, parts, kv);
@@ -434,17 +473,9 @@ static int copy_state(struct partition_state *out, const struct model_topic *fro
 {
     const struct model_state *slot =
         partition < from->state_count ? &from->states[partition] : NULL;
-    int rc;
 
-    *out = (struct partition_state){.leader = -1, .leader_epoch = -1};
-    if (!slot || !slot->valid)
-        return 0;
-    out->controller_epoch = slot->state.controller_epoch;
-    out->leader = slot->state.leader;
-    out->leader_epoch = slot->state.leader_epoch;
-    rc = id_list_copy(&out->isr, slot->state.isr.ids, slot->state.isr.count);
-    return rc ? rc
-              : id_list_copy(&out->elr, slot->state.elr.ids, slot->state.elr.count);
+    partition_state_init(out);
+    return slot && slot->valid ? partition_state_copy(out, &slot->state) : 0;
 }
 
 static int build_partitions(const struct model_topic *from, struct snapshot_topic *out)
@@ -476,6 +507,12 @@ static int build_partitions(const struct model_topic *from, struct snapshot_topi
             .leader_epoch = state->leader_epoch,
             .controller_epoch = state->controller_epoch,
             .state_revision = p < from->state_count ? from->states[p].revision : 0,
+            .elr = state->elr.ids,
+            .elr_count = state->elr.count,
+            .suspects = state->suspects,
+            .suspect_count = state->suspect_count,
+            .lossy_epoch = state->lossy_epoch,
+            .loss = state->loss,
         };
     }
     out->topic.partition_count = count;
@@ -561,14 +598,21 @@ static int build_rest(struct model *model, struct snapshot *next)
         model->topics_attributed ? model->topics_attributes.mode : 0755;
     next->controller_revision = model->controller_revision;
     next->controller_epoch_revision = model->controller_epoch_revision;
-    for (uint32_t i = 0; i < model->broker_count; i++)
-        if (model->brokers[i].id == model->self)
-            shown->self_epoch = model->brokers[i].epoch;
+    for (uint32_t i = 0; i < model->broker_count; i++) {
+        struct broker_info *info = &model->brokers[i];
+
+        if (info->id == model->self)
+            shown->self_epoch = info->epoch;
+        info->stopping = false;
+        for (uint32_t j = 0; j < model->stopping_count; j++)
+            info->stopping |= model->stopping[j] == info->id;
+    }
     rc = snapshot_set_brokers(next, model->brokers, model->registrations,
                               model->broker_count);
     if (rc == 0)
         rc = snapshot_set_tombstones(next, model->tombstones, model->tombstone_count);
     for (int i = 0; i < ADMIN_OPERATIONS && rc == 0; i++) {
+        next->running_revisions[i] = model->running_revisions[i];
         rc = snapshot_set_text(&next->running[i], model->running[i]);
         if (rc == 0)
             rc = snapshot_set_text(&next->last[i], model->last[i]);

@@ -121,6 +121,7 @@ struct snapshot *snapshot_copy(const struct snapshot *base)
     if (rc == 0)
         rc = snapshot_set_tombstones(copy, base->tombstones, base->tombstone_count);
     for (int i = 0; i < ADMIN_OPERATIONS && rc == 0; i++) {
+        copy->running_revisions[i] = base->running_revisions[i];
         rc = snapshot_set_text(&copy->running[i], base->running[i]);
         if (rc == 0)
             rc = snapshot_set_text(&copy->last[i], base->last[i]);
@@ -342,6 +343,44 @@ const struct topic *cluster_snapshot_topic_by_id(const struct cluster_snapshot *
     uint32_t at = find_id(snapshot, id, shown->topic_count, &found);
 
     return found ? snapshot->by_id[at] : NULL;
+}
+
+const struct broker_info *
+cluster_snapshot_broker(const struct cluster_snapshot *snapshot, int32_t id)
+{
+    for (uint32_t i = 0; i < snapshot->broker_count; i++)
+        if (snapshot->brokers[i].id == id)
+            return &snapshot->brokers[i];
+    return NULL;
+}
+
+static int fill_ids(const int32_t *ids, uint32_t count, struct replica_ids *out)
+{
+    if (count > LEADERSHIP_REPLICAS_MAX)
+        return -EOVERFLOW;
+    out->count = count;
+    if (count > 0)
+        memcpy(out->ids, ids, count * sizeof(*ids));
+    return 0;
+}
+
+int partition_info_leadership(const struct partition_info *info, struct leadership *out)
+{
+    *out = (struct leadership){
+        .controller_epoch = info->controller_epoch,
+        .leader = info->leader,
+        .leader_epoch = info->leader_epoch,
+        .lossy_epoch = info->lossy_epoch,
+    };
+    if (info->suspect_count > LEADERSHIP_REPLICAS_MAX ||
+        fill_ids(info->isr, info->isr_count, &out->isr) != 0 ||
+        fill_ids(info->elr, info->elr_count, &out->elr) != 0)
+        return -EOVERFLOW;
+    out->suspect_count = info->suspect_count;
+    if (info->suspect_count > 0)
+        memcpy(out->suspects, info->suspects,
+               info->suspect_count * sizeof(*info->suspects));
+    return 0;
 }
 
 bool cluster_snapshot_deleted(const struct cluster_snapshot *shown,

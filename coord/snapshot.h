@@ -49,8 +49,9 @@ struct snapshot {
     int64_t controller_epoch_revision;  /* mod revision */
     struct tombstone *tombstones;
     uint32_t tombstone_count;
-    char *running[ADMIN_OPERATIONS]; /* NULL: not running */
-    char *last[ADMIN_OPERATIONS];    /* NULL: never */
+    char *running[ADMIN_OPERATIONS];             /* NULL: not running */
+    int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: not running */
+    char *last[ADMIN_OPERATIONS];                /* NULL: never */
 };
 
 /* With one reference; NULL: no memory. */
