@@ -22,8 +22,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct partition {
-    atomic_uint references;
 /* Relaxed: nothing is decided by them. */
 struct partition_statistics {
     _Atomic uint64_t messages_in;
@@ -38,9 +36,11 @@ static inline void statistics_add(_Atomic uint64_t *counter, uint64_t n)
     (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+struct partition {
+    atomic_uint references;
+    struct partition_statistics statistics;
     char name[TOPIC_NAME_MAX + 16]; /* "orders-0" [const] */
     struct topic_id topic_id;       /* [const] */
-    struct partition_statistics statistics;
     int32_t index;                  /* [const] */
     const struct clock *clock;      /* [const] */
     struct problems *problems;      /* [const] */
