@@ -124,7 +124,7 @@ assert seen > 20, seen'
         '{"version":1,"partitions":[{"topic":"t","partition":9,"replicas":[1]}]}' \
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[12345]}]}' \
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}' \
-        '{"version":1,"partitions":[{"topic":"t","partition":"0","replicas":[1]}]}'; do
+        '{"version":1,"partitions":[{"topic":"t","partition":0.5,"replicas":[1]}]}'; do
         run -0 errno_of 'fd = os.open(A[0], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 os.write(fd, A[1].encode())
 os.close(fd)' "$K/admin/reassign_partitions" "$request"

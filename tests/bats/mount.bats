@@ -84,6 +84,39 @@ no_daemon() {
     done
 }
 
+@test "SIGTERM at any moment of the start ends it in time, with nothing mounted" {
+    new_topic t
+    echo kept >>"$MNT/topics/t/0/log"
+    stop_daemon
+    # A disk that is slow to flush makes a start last long enough to meet every part of it.
+    cc -shared -fPIC -D_GNU_SOURCE -o "$WORK/slow_flush.so" \
+        "$REPOSITORY/tests/bats/slow_flush.c"
+    echo 40 >"$WORK/slow"
+    local ms pid status
+    for ms in 0 1 3 5 10 20 40 60 80 100 150 200 250 300 400 500; do
+        LD_PRELOAD=$WORK/slow_flush.so SLOW_FLUSH=$WORK/slow \
+            ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0 \
+            "$TOPICFS_BIN" mount -f -o "data=$DATA" "$MNT" \
+            </dev/null >>"$DAEMON_LOG" 2>&1 3>&- 4>&- &
+        pid=$!
+        CHILDREN+=("$pid")
+        sleep "$(printf '0.%03d' "$ms")"
+        kill -TERM "$pid"
+        status=0
+        end_of "$pid" 10 || status=$?
+        # Before it could take the signal: 143.
+        case $status in
+        0 | 1 | 143) ;;
+        *) fail "after $ms ms: status $status" ;;
+        esac
+        run mountpoint -q "$MNT"
+        assert_failure
+    done
+    start_daemon
+    run -0 cat "$MNT/topics/t/0/log"
+    assert_output kept
+}
+
 @test "topicfs umount, fusermount3 -u and umount end the daemon" {
     local how
     for how in "$TOPICFS_BIN umount" "fusermount3 -u" umount; do

@@ -45,13 +45,13 @@ age_out() { # N
 }
 
 @test "offsets of several batches of uneven size" {
-    local i
-    for i in 0 1 2; do
-        fill $((i * 70)) $((i * 70 + 69))
+    local n
+    for n in 0 1 2; do
+        fill $((n * 70)) $((n * 70 + 69))
     done
-    for i in 0 1 69 70 71 139 140 209; do
-        run -0 head -n 1 "$P/at/$i"
-        assert_output "$i"
+    for n in 0 1 69 70 71 139 140 209; do
+        run -0 head -n 1 "$P/at/$n"
+        assert_output "$n"
     done
 }
 
@@ -130,7 +130,7 @@ age_out() { # N
 @test "malformed places are EINVAL" {
     fill 0 9
     local name
-    for name in foo 1x x1 01 5-3 1- -- last last0 lastx last5y last-5 +5 1.5 @ @x @-1 \
+    for name in foo 1x x1 01 5-3 1- -- last lastx last5y last-5 +5 1.5 @ @x @-1 \
         2026-13-01T00:00:00Z 2026-11-29 99999999999999999999 last99999999999999999999d \
         ' 1' '1 ' Earliest; do
         run errno_of 'os.stat(A[0])' "$P/at/$name"
