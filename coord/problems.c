@@ -189,6 +189,38 @@ void problems_clear(struct problems *problems, const char *kind, const char *sub
     free(name);
 }
 
+void problems_clear_below(struct problems *problems, const char *kind,
+                          const char *directory)
+{
+    struct problem *solved = NULL;
+    struct buf name;
+
+    buf_init(&name, SIZE_MAX);
+    if (buf_printf(&name, "%s %s/", kind, directory))
+        return;
+    pthread_mutex_lock(&problems->lock);
+    for (struct problem **link = &problems->first; *link;) {
+        struct problem *problem = *link;
+
+        if (strncmp(problem->name, name.data, name.length) == 0) {
+            *link = problem->next;
+            problem->next = solved;
+            solved = problem;
+        } else {
+            link = &problem->next;
+        }
+    }
+    pthread_mutex_unlock(&problems->lock);
+    while (solved) {
+        struct problem *next = solved->next;
+
+        diag(DIAG_INFO, "solved: %s", solved->name);
+        problem_free(solved);
+        solved = next;
+    }
+    buf_free(&name);
+}
+
 static void problems_render_one(const struct problem *problem, struct buf *out)
 {
     time_t seconds = (time_t)(problem->since_ms / 1000);

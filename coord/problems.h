@@ -27,6 +27,9 @@ void problems_free(struct problems *problems);
 void problems_set(struct problems *problems, const char *kind, const char *subject,
                   const char *what, const char *what_to_do);
 void problems_clear(struct problems *problems, const char *kind, const char *subject);
+/* All of the kind whose subject begins with "<directory>/". */
+void problems_clear_below(struct problems *problems, const char *kind,
+                          const char *directory);
 
 /*
  * One line per fault, oldest first: "since=<RFC 3339 UTC> kind=<kind> <subject>:

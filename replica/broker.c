@@ -24,14 +24,15 @@ struct table_entry *broker_find_entry(struct broker *broker,
     return entry;
 }
 
-struct partition *broker_partition(struct broker *broker,
-                                   const struct topic_id *topic_id, int32_t index)
+struct partition *broker_look_up(struct broker *broker, const struct topic_id *topic_id,
+                                 int32_t index, bool *opening)
 {
     struct partition_key key;
     struct partition *partition = NULL;
     partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
     const struct table_entry *entry = broker_find_entry(broker, &key);
+    *opening = entry && entry->opening;
     if (entry && entry->partition) {
         partition = partition_ref(entry->partition);
     }
@@ -39,7 +40,14 @@ struct partition *broker_partition(struct broker *broker,
     return partition;
 }
 
-struct partition **broker_partitions(struct broker *broker, size_t *count)
+struct partition *broker_partition(struct broker *broker,
+                                   const struct topic_id *topic_id, int32_t index)
+{
+    bool opening = false;
+    return broker_look_up(broker, topic_id, index, &opening);
+}
+
+int broker_partitions(struct broker *broker, struct partition ***out, size_t *count)
 {
     struct table_entry *entry;
     *count = 0;
@@ -52,7 +60,20 @@ struct partition **broker_partitions(struct broker *broker, size_t *count)
         }
     }
     pthread_mutex_unlock(&broker->table_lock);
-    return list;
+    *out = list;
+    return total && !list ? -ENOMEM : 0;
+}
+
+size_t broker_failed_count(struct broker *broker)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&broker->table_lock);
+    for (const struct table_entry *entry = broker->table; entry;
+         entry = entry->hh.next) {
+        count += !entry->partition && !entry->opening;
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return count;
 }
 
 void broker_interrupt_waiters(struct broker *broker)
@@ -62,7 +83,8 @@ void broker_interrupt_waiters(struct broker *broker)
     pthread_mutex_unlock(&broker->table_lock);
     broker_release_open_waiters(broker);
     size_t count = 0;
-    struct partition **list = broker_partitions(broker, &count);
+    struct partition **list = NULL;
+    (void)broker_partitions(broker, &list, &count);
     for (size_t i = 0; i < count; i++) {
         partition_interrupt(list[i]);
         partition_unref(list[i]);
@@ -148,7 +170,9 @@ static struct broker *broker_new(const struct broker_params *params)
 
 static struct partition **list_partitions(void *arg, size_t *count)
 {
-    return broker_partitions(arg, count);
+    struct partition **list = NULL;
+    (void)broker_partitions(arg, &list, count);
+    return list;
 }
 
 static int start_cleaner(struct broker *broker)
@@ -169,10 +193,14 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
         return -ENOMEM;
     }
     load_checkpoint(broker);
+    /* After a crash of the machine the old marker stays until all is recovered: a crash
+     * in between must not look like one that left all files whole. */
+    broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     int rc = broker_sort_out_strays(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
     rc = rc ? rc : broker_openers_start(broker);
-    rc = rc ? rc : broker_checkpoint(broker);
+    /* Without it the next start checks more; on a full disk reading must go on. */
+    (void)(rc ? rc : broker_checkpoint(broker));
     rc = rc ? rc : broker_maintenance_start(broker);
     rc = rc ? rc : start_cleaner(broker);
     if (rc) {
@@ -186,12 +214,13 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
 }
 
 /* Everything on disk, the checkpoint written: then, and only then, the stop was clean.
- */
+ * A log that could not be opened still needs its recovery. */
 static void settle(struct broker *broker, bool all_open)
 {
     size_t count = 0;
-    struct partition **list = broker_partitions(broker, &count);
-    bool all_flushed = all_open;
+    struct partition **list = NULL;
+    bool all_flushed = broker_partitions(broker, &list, &count) == 0 && all_open &&
+                       broker_failed_count(broker) == 0;
     for (size_t i = 0; i < count; i++) {
         if (partition_flush_now(list[i])) {
             all_flushed = false;

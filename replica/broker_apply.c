@@ -26,14 +26,9 @@ static char *partition_dir(const struct broker *broker, const char *topic,
 static void on_last_unref(void *arg, struct partition *partition)
 {
     struct broker *broker = arg;
-    struct dead_partition *dead = calloc(1, sizeof *dead);
-    if (!dead) {
-        return; /* its memory and files stay until the next start */
-    }
-    dead->partition = partition;
     pthread_mutex_lock(&broker->table_lock);
-    dead->next = broker->dead;
-    broker->dead = dead;
+    partition->next_dead = broker->dead;
+    broker->dead = partition;
     pthread_mutex_unlock(&broker->table_lock);
 }
 
@@ -93,22 +88,29 @@ static int open_partition(struct broker *broker, const struct topic *topic,
     return partition_open(&params, out);
 }
 
-static int add_to_table(struct broker *broker, struct partition *partition)
+/* A partition that could not be opened (NULL) has an entry, too: what the checkpoint
+ * says of it must not be lost. */
+static int add_to_table(struct broker *broker, const struct partition_key *key,
+                        struct partition *partition)
 {
-    struct table_entry *entry = calloc(1, sizeof *entry);
-    if (!entry) {
-        return -ENOMEM;
-    }
-    partition_key_init(&entry->key, &partition->topic_id, partition->index);
-    entry->partition = partition;
     pthread_mutex_lock(&broker->table_lock);
-    HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
+    struct table_entry *entry = broker_find_entry(broker, key);
+    if (!entry) {
+        entry = calloc(1, sizeof *entry);
+        if (entry) {
+            entry->key = *key;
+            HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
+        }
+    }
+    if (entry) {
+        entry->partition = partition;
+    }
     bool interrupted = broker->interrupted;
     pthread_mutex_unlock(&broker->table_lock);
-    if (interrupted) {
+    if (partition && interrupted) {
         partition_interrupt(partition);
     }
-    return 0;
+    return entry ? 0 : -ENOMEM;
 }
 
 static void note_failure(struct broker *broker, const struct topic *topic,
@@ -134,6 +136,8 @@ struct partition *broker_open_partition(struct broker *broker,
     int rc = dir ? open_partition(broker, topic, index, dir, &partition) : -ENOMEM;
     if (rc) {
         note_failure(broker, topic, index, rc);
+    } else {
+        problems_clear(broker->params.problems, "offline", partition->name);
     }
     free(dir);
     return partition;
@@ -151,8 +155,10 @@ static void open_one(struct broker *broker, const struct cluster_snapshot *snaps
     if (later) {
         return;
     }
+    struct partition_key key;
+    partition_key_init(&key, &topic->id, index);
     struct partition *partition = broker_open_partition(broker, topic, index);
-    rc = partition ? add_to_table(broker, partition) : 0;
+    rc = add_to_table(broker, &key, partition);
     if (rc) {
         note_failure(broker, topic, index, rc);
         partition_unref(partition);
@@ -173,12 +179,13 @@ static void apply_topic(struct broker *broker, const struct cluster_snapshot *sn
                         const struct topic *topic)
 {
     for (int32_t index = 0; index < topic->partition_count; index++) {
-        struct partition *partition = broker_partition(broker, &topic->id, index);
+        bool opening = false;
+        struct partition *partition =
+            broker_look_up(broker, &topic->id, index, &opening);
         if (partition) {
             partition_update(partition, topic);
             partition_unref(partition);
-        } else if (is_replica(&topic->partitions[index], broker->self) &&
-                   !broker_partition_is_opening(broker, &topic->id, index)) {
+        } else if (!opening && is_replica(&topic->partitions[index], broker->self)) {
             open_one(broker, snapshot, topic, index);
         }
     }
@@ -196,7 +203,7 @@ static struct partition *take_from_table(struct broker *broker,
     partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
     struct table_entry *entry = broker_find_entry(broker, &key);
-    while (entry && !entry->partition) {
+    while (entry && entry->opening) {
         pthread_cond_wait(&broker->opened, &broker->table_lock);
         entry = broker_find_entry(broker, &key);
     }
@@ -218,20 +225,35 @@ static void delete_partition(struct broker *broker, struct partition *partition)
     topic_id_format(&partition->topic_id, id);
     (void)snprintf(name, sizeof name, "%s-%" PRId32, id, partition->index);
     partition_mark_deleted(partition);
+    pthread_mutex_lock(&partition->dir_lock);
     pthread_mutex_lock(&partition->append_lock);
+    /* From here on its names may be those of another topic's files. */
+    log_detach(partition->log);
     int rc = broker_move_dir(broker, partition->dir, "deleted", name, &moved);
     if (moved) {
         free(partition->dir);
         partition->dir = moved;
+        partition->moved = true;
     }
     pthread_mutex_unlock(&partition->append_lock);
+    pthread_mutex_unlock(&partition->dir_lock);
     if (rc) {
         diag(DIAG_WARNING, "%s: the deleted log was not moved away: %s",
              partition->name, err_text(rc));
     }
-    problems_clear(broker->params.problems, "offline", partition->name);
-    problems_clear(broker->params.problems, "lost", partition->name);
     partition_unref(partition);
+}
+
+static void clear_problems(struct broker *broker, const struct topic *topic,
+                           int32_t index)
+{
+    static const char *const kinds[] = {"offline", "lost"};
+    char subject[TOPIC_NAME_MAX + 16];
+    (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        problems_clear(broker->params.problems, kinds[i], subject);
+    }
+    problems_clear_below(broker->params.problems, "damaged", subject);
 }
 
 static void delete_topic(struct broker *broker, const struct topic *topic)
@@ -241,6 +263,7 @@ static void delete_topic(struct broker *broker, const struct topic *topic)
         if (partition) {
             delete_partition(broker, partition);
         }
+        clear_problems(broker, topic, index);
     }
 }
 

@@ -29,18 +29,13 @@ struct partition_key {
 
 struct table_entry {
     struct partition_key key;
-    struct partition *partition; /* one reference; NULL while it is being opened */
+    struct partition *partition; /* one reference; NULL while it is not open */
+    bool opening;                /* an opener is at it; else NULL: it failed */
     UT_hash_handle hh;
 };
 
 void partition_key_init(struct partition_key *key, const struct topic_id *id,
                         int32_t index);
-
-/* A deleted partition that nobody uses any more; its files can go. */
-struct dead_partition {
-    struct partition *partition;
-    struct dead_partition *next;
-};
 
 struct broker {
     struct broker_params params; /* [const] */
@@ -52,16 +47,17 @@ struct broker {
     int32_t self;                /* [change_lock; const once a partition exists] */
     int64_t incarnation;         /* likewise; broker epoch, our producer id */
     uint64_t checkpoint_hash;    /* [maintenance thread, or before it runs and after] */
+    bool marked; /* likewise: the marker says how this process would end by a crash */
 
     pthread_mutex_t change_lock;
     const struct cluster_snapshot *snapshot; /* [change_lock] the last one applied */
 
     pthread_mutex_t table_lock;
-    struct table_entry *table;   /* [table_lock] */
-    struct dead_partition *dead; /* [table_lock] */
-    bool interrupted;            /* [table_lock] new partitions are interrupted too */
-    atomic_uint opening; /* entries without a partition; changes under [table_lock] */
-    struct open_job *open_jobs;        /* [table_lock] not yet begun */
+    struct table_entry *table;  /* [table_lock] */
+    struct partition *dead;     /* [table_lock] nobody uses them; by next_dead */
+    bool interrupted;           /* [table_lock] new partitions are interrupted too */
+    atomic_uint opening;        /* entries of that state; changes under [table_lock] */
+    struct open_job *open_jobs; /* [table_lock] not yet begun */
     struct open_waiter *open_waiters;  /* [table_lock] */
     pthread_cond_t opened;             /* [table_lock] `opening` fell */
     pthread_t openers[BROKER_OPENERS]; /* [start and stop] */
@@ -74,9 +70,15 @@ struct broker {
     bool stopping;   /* [maintenance_lock] */
 };
 
-/* References to all partitions, in no order; the caller unrefs each and frees the list.
- * NULL with *count 0: none, or no memory. */
-struct partition **broker_partitions(struct broker *broker, size_t *count);
+/* References to all open partitions, in no order; the caller unrefs each and frees the
+ * list, which is NULL where there are none. 0 or -ENOMEM. */
+int broker_partitions(struct broker *broker, struct partition ***out, size_t *count);
+
+/* As broker_partition(); at the same moment, whether it is being opened. */
+struct partition *broker_look_up(struct broker *broker, const struct topic_id *topic_id,
+                                 int32_t index, bool *opening);
+/* Partitions of this node that could not be opened. */
+size_t broker_failed_count(struct broker *broker);
 
 /* [table_lock] NULL if there is none. */
 struct table_entry *broker_find_entry(struct broker *broker,

@@ -42,6 +42,31 @@ static int write_if_changed(struct broker *broker, const struct checkpoint *chec
     return rc;
 }
 
+/* What the last process knew of logs that could not be opened this time. */
+static int add_failed(struct checkpoint *checkpoint, struct broker *broker)
+{
+    int rc = 0;
+    pthread_mutex_lock(&broker->table_lock);
+    for (const struct table_entry *entry = broker->table; entry && !rc;
+         entry = entry->hh.next) {
+        const struct checkpoint_entry *known =
+            entry->partition ? NULL
+                             : checkpoint_find(&broker->recovered, &entry->key.topic_id,
+                                               entry->key.index);
+        rc = known ? checkpoint_add(checkpoint, known) : 0;
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    return rc;
+}
+
+/* All that a crash of the machine left was seen to. */
+static void mark_recovered(struct broker *broker)
+{
+    if (!broker->marked && broker_failed_count(broker) == 0) {
+        broker->marked = datadir_mark(broker->params.datadir, false) == 0;
+    }
+}
+
 int broker_checkpoint(struct broker *broker)
 {
     if (broker_is_opening(broker)) {
@@ -49,8 +74,9 @@ int broker_checkpoint(struct broker *broker)
     }
     struct checkpoint checkpoint = {0};
     size_t count = 0;
-    int rc = 0;
-    struct partition **list = broker_partitions(broker, &count);
+    struct partition **list = NULL;
+    int rc = broker_partitions(broker, &list, &count);
+    rc = rc ? rc : add_failed(&checkpoint, broker);
     for (size_t i = 0; i < count; i++) {
         rc = rc ? rc : add_partition(&checkpoint, list[i]);
         partition_unref(list[i]);
@@ -59,29 +85,39 @@ int broker_checkpoint(struct broker *broker)
     rc = rc ? rc : write_if_changed(broker, &checkpoint);
     if (rc) {
         diag(DIAG_WARNING, "checkpoint not written: %s", err_text(rc));
+    } else {
+        mark_recovered(broker);
     }
     checkpoint_free(&checkpoint);
     return rc;
 }
 
+/* Where a deleted log could not be moved away, its directory may be another topic's by
+ * now. */
+static bool may_remove(const struct partition *partition)
+{
+    struct topic_id id;
+    return partition->deleted &&
+           (partition->moved || (broker_dir_topic_id(partition->dir, &id) == 0 &&
+                                 topic_id_equal(&id, &partition->topic_id)));
+}
+
 void broker_bury(struct broker *broker)
 {
     pthread_mutex_lock(&broker->table_lock);
-    struct dead_partition *dead = broker->dead;
+    struct partition *dead = broker->dead;
     broker->dead = NULL;
     pthread_mutex_unlock(&broker->table_lock);
     while (dead) {
-        struct dead_partition *next = dead->next;
-        struct partition *partition = dead->partition;
-        char *dir = partition->deleted ? strdup(partition->dir) : NULL;
+        struct partition *partition = dead;
+        dead = partition->next_dead;
+        char *dir = may_remove(partition) ? strdup(partition->dir) : NULL;
         partition_free(partition);
         int rc = dir ? log_remove(&disk_real, dir) : 0;
         if (rc && rc != -ENOENT) {
             diag(DIAG_WARNING, "%s: not removed yet: %s", dir, err_text(rc));
         }
         free(dir);
-        free(dead);
-        dead = next;
     }
 }
 
@@ -104,7 +140,8 @@ static void tend(struct broker *broker, bool retention)
 {
     const struct clock *clock = broker->params.clock;
     size_t count = 0;
-    struct partition **list = broker_partitions(broker, &count);
+    struct partition **list = NULL;
+    (void)broker_partitions(broker, &list, &count);
     for (size_t i = 0; i < count; i++) {
         partition_flush_due(list[i], clock_mono_ms(clock));
         if (retention) {

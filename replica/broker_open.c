@@ -50,7 +50,7 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
     partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
     const struct table_entry *entry = broker_find_entry(broker, &key);
-    bool opening = entry && !entry->partition && !broker->interrupted;
+    bool opening = entry && entry->opening && !broker->interrupted;
     if (opening) {
         waiter->topic_id = *topic_id;
         waiter->index = index;
@@ -81,18 +81,14 @@ void broker_release_open_waiters(struct broker *broker)
     call_waiters(taken);
 }
 
-/* `partition` NULL: it could not be opened, and its entry goes. */
+/* `partition` NULL: it could not be opened; its entry tells so. */
 static void publish(struct broker *broker, const struct partition_key *key,
                     struct partition *partition)
 {
     pthread_mutex_lock(&broker->table_lock);
     struct table_entry *entry = broker_find_entry(broker, key);
-    if (partition) {
-        entry->partition = partition;
-    } else {
-        HASH_DEL(broker->table, entry);
-        free(entry);
-    }
+    entry->partition = partition;
+    entry->opening = false;
     atomic_fetch_sub(&broker->opening, 1);
     bool interrupted = broker->interrupted;
     struct open_waiter *taken = take_waiters(broker, key);
@@ -165,6 +161,7 @@ int broker_open_later(struct broker *broker, const struct cluster_snapshot *snap
         return -ENOMEM;
     }
     partition_key_init(&entry->key, &topic->id, index);
+    entry->opening = true;
     job->key = entry->key;
     job->snapshot = cluster_snapshot_ref(snapshot);
     pthread_mutex_lock(&broker->table_lock);
@@ -208,14 +205,9 @@ bool broker_is_opening(const struct broker *broker)
 bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
                                  int32_t index)
 {
-    struct partition_key key;
-    if (!broker_is_opening(broker)) {
-        return false;
+    bool opening = false;
+    if (broker_is_opening(broker)) {
+        partition_unref(broker_look_up(broker, topic_id, index, &opening));
     }
-    partition_key_init(&key, topic_id, index);
-    pthread_mutex_lock(&broker->table_lock);
-    const struct table_entry *entry = broker_find_entry(broker, &key);
-    bool opening = entry && !entry->partition;
-    pthread_mutex_unlock(&broker->table_lock);
     return opening;
 }

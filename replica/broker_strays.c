@@ -61,7 +61,8 @@ int broker_move_dir(const struct broker *broker, const char *dir, const char *to
             rc = -ENOMEM;
             break;
         }
-        if (disk_real.ops->stat_path(&disk_real, target, &stat) == -ENOENT) {
+        rc = disk_real.ops->stat_path(&disk_real, target, &stat);
+        if (rc == -ENOENT) {
             rc = disk_real.ops->rename(&disk_real, dir, target);
             *moved = rc ? NULL : target;
             if (rc) {

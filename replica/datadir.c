@@ -58,10 +58,11 @@ static int lock_directory(struct datadir *datadir, char *why, size_t why_size)
         (void)snprintf(why, why_size, "%s: %s", path, err_text(rc));
     } else if (flock(datadir->lock_fd, LOCK_EX | LOCK_NB)) {
         rc = errno == EWOULDBLOCK ? E_IN_USE : -errno;
-        (void)snprintf(why, why_size,
-                       "%s is in use by another topicfs process; unmount that first, or "
-                       "give this mount a data directory of its own (-o data=DIR)",
-                       datadir->path);
+        (void)snprintf(
+            why, why_size,
+            "%s is in use by another topicfs process; unmount that first, or "
+            "give this mount a data directory of its own (-o data=DIR)",
+            datadir->path);
     }
     free(path);
     return rc;
@@ -111,8 +112,8 @@ static int parse_meta(struct datadir *datadir, const char *bytes, size_t length)
 }
 
 /*
- * A lost or damaged identity is replaced: it only tells nodes of a cluster apart, and the
- * logs carry their own format version. A newer format stops us.
+ * A lost or damaged identity is replaced: it only tells nodes of a cluster apart, and
+ * the logs carry their own format version. A newer format stops us.
  */
 static int open_meta(struct datadir *datadir, char *why, size_t why_size)
 {
@@ -169,7 +170,8 @@ int datadir_mark(const struct datadir *datadir, bool clean)
     return rc;
 }
 
-/* Anything but a readable record of this boot, or of a clean stop, is the worst case. */
+/* Anything but a readable record of this boot, or of a clean stop, is the worst case.
+ */
 static enum log_recovery judge(const char *bytes, size_t length)
 {
     enum log_recovery recovery = LOG_MACHINE_CRASHED;
@@ -182,7 +184,8 @@ static enum log_recovery judge(const char *bytes, size_t length)
     const cJSON *then = cJSON_GetObjectItemCaseSensitive(json, "boot_id");
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "clean"))) {
         recovery = LOG_CLEAN;
-    } else if (cJSON_IsString(then) && boot_id[0] && !strcmp(then->valuestring, boot_id)) {
+    } else if (cJSON_IsString(then) && boot_id[0] &&
+               !strcmp(then->valuestring, boot_id)) {
         recovery = LOG_PROCESS_CRASHED;
     }
     cJSON_Delete(json);
@@ -204,6 +207,27 @@ static int read_marker(struct datadir *datadir)
     return rc == -ENOMEM ? rc : 0;
 }
 
+/*
+ * After a crash the marker says already what it should (see broker_checkpoint() for
+ * when the machine crashed). After a clean stop it has to say otherwise from here on; a
+ * full disk is no reason not to start, and without a marker the worst is assumed.
+ */
+static int mark_running(const struct datadir *datadir)
+{
+    if (datadir->recovery != LOG_CLEAN) {
+        return 0;
+    }
+    int rc = datadir_mark(datadir, false);
+    if (rc != -ENOSPC && rc != -EDQUOT) {
+        return rc;
+    }
+    char *path = datadir_file(datadir, "running.json");
+    rc = path ? disk_real.ops->unlink(&disk_real, path) : -ENOMEM;
+    rc = rc ? rc : disk_real.ops->flush_dir(&disk_real, datadir->path);
+    free(path);
+    return rc;
+}
+
 int datadir_open(const char *path, struct datadir **out, char *why, size_t why_size)
 {
     struct datadir *datadir = calloc(1, sizeof *datadir);
@@ -221,7 +245,7 @@ int datadir_open(const char *path, struct datadir **out, char *why, size_t why_s
     rc = datadir->store_path ? lock_directory(datadir, why, why_size) : -ENOMEM;
     rc = rc ? rc : open_meta(datadir, why, why_size);
     rc = rc ? rc : read_marker(datadir);
-    rc = rc ? rc : datadir_mark(datadir, false);
+    rc = rc ? rc : mark_running(datadir);
     if (rc) {
         goto fail;
     }

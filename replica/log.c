@@ -97,6 +97,15 @@ void log_close(struct log *log)
     free(log);
 }
 
+void log_detach(struct log *log)
+{
+    atomic_store(&log->offline, true);
+    pthread_mutex_lock(&log->lock);
+    for (size_t i = 0; i < log->count; i++)
+        atomic_store(&log->segments[i]->retired, true);
+    pthread_mutex_unlock(&log->lock);
+}
+
 void log_reconfigure(struct log *log, const struct topic_config *config)
 {
     log->config = *config;
@@ -270,6 +279,12 @@ static int flush_parent(const struct disk *disk, const char *dir)
     return disk->ops->flush_dir(disk, parent);
 }
 
+/* A file could not be opened just now; nothing was lost. */
+static bool is_passing(int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
+}
+
 int log_flush(struct log *log, int64_t *flushed)
 {
     if (atomic_load(&log->offline))
@@ -285,20 +300,15 @@ int log_flush(struct log *log, int64_t *flushed)
 
     int rc = first == INT64_MAX ? 0 : flush_segments(log, first, end);
     const struct disk *disk = log->home->disk;
-    bool failed = rc == E_OFFLINE;
-    if (rc == 0 && dir) {
+    if (rc == 0 && dir)
         rc = disk->ops->flush_dir(disk, log->home->dir);
-        failed = rc != 0;
-    }
-    if (rc == 0 && parent) {
+    if (rc == 0 && parent)
         rc = flush_parent(disk, log->home->dir);
-        failed = rc != 0;
-    }
-    if (failed) {
+    if (rc != 0 && !is_passing(rc)) {
         atomic_store(&log->offline, true);
         return E_OFFLINE;
     }
-    if (rc != 0) { /* nothing was lost: a file could not be opened just now */
+    if (rc != 0) {
         pthread_mutex_lock(&log->lock);
         log->dir_dirty |= dir;
         log->parent_dirty |= parent;

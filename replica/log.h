@@ -109,6 +109,11 @@ struct log_params {
  */
 int log_open(const struct log_params *params, struct log **out);
 void log_close(struct log *log); /* does not flush; NULL is fine */
+/*
+ * The directory is about to be moved away, for good: no file is opened by its name any
+ * more, and calls answer E_OFFLINE. Extents stay readable. [append lock]
+ */
+void log_detach(struct log *log);
 /* The topic's settings changed. [append lock] */
 void log_reconfigure(struct log *log, const struct topic_config *config);
 
@@ -127,7 +132,8 @@ int log_append(struct log *log, struct batch *batch, const void *bytes);
 /*
  * Makes everything appended before the call durable; *flushed is the log end offset at the
  * call. A failure is final: the data may be gone, so the log turns E_OFFLINE and is not
- * flushed again. One at a time per log; appends may go on meanwhile.
+ * flushed again; but for -EMFILE, -ENFILE and -ENOMEM: nothing happened, call it again.
+ * One at a time per log; appends may go on meanwhile.
  */
 int log_flush(struct log *log, int64_t *flushed);
 

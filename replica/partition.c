@@ -22,13 +22,11 @@ void partition_unref(struct partition *partition)
 static void report_damage(void *arg, const struct log_damage *damage)
 {
     struct partition *partition = arg;
-    char subject[sizeof partition->name + 64];
     char what[512];
-    (void)snprintf(subject, sizeof subject, "%s/%s", partition->name, damage->file);
     (void)snprintf(what, sizeof what, "%s: offsets %lld to %lld can't be served",
                    damage->what, (long long)damage->first_offset,
                    (long long)damage->end_offset - 1);
-    problems_set(partition->problems, "damaged", subject, what,
+    problems_set(partition->problems, "damaged", damage->file, what,
                  "unmount and run topicfs check --repair on the data directory");
 }
 
@@ -124,6 +122,7 @@ int partition_open(const struct partition_params *params, struct partition **out
         return -ENOMEM;
     }
     atomic_init(&partition->references, 1);
+    pthread_mutex_init(&partition->dir_lock, NULL);
     pthread_mutex_init(&partition->append_lock, NULL);
     pthread_mutex_init(&partition->lock, NULL);
     (void)snprintf(partition->name, sizeof partition->name, "%s-%d",
@@ -171,6 +170,7 @@ void partition_free(struct partition *partition)
     log_close(partition->log);
     producer_state_free(partition->producers);
     epochs_free(&partition->epochs);
+    pthread_mutex_destroy(&partition->dir_lock);
     pthread_mutex_destroy(&partition->append_lock);
     pthread_mutex_destroy(&partition->lock);
     free(partition->dir);
@@ -288,12 +288,26 @@ void partition_interrupt(struct partition *partition)
     end_waits(partition, &partition->stopping);
 }
 
+static bool is_deleted(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool deleted = partition->deleted;
+    pthread_mutex_unlock(&partition->lock);
+    return deleted;
+}
+
 void partition_fail(struct partition *partition, int error)
 {
+    if (is_deleted(partition)) { /* its files went away; the disk is fine */
+        return;
+    }
     char what[256];
     (void)snprintf(what, sizeof what, "the disk failed: %s; nothing more is written",
                    err_text(error));
     problems_set(partition->problems, "offline", partition->name, what,
                  "check the disk, then unmount and mount again");
     end_waits(partition, &partition->offline);
+    if (is_deleted(partition)) { /* meanwhile */
+        problems_clear(partition->problems, "offline", partition->name);
+    }
 }

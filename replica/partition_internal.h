@@ -2,6 +2,8 @@
  * Inside of a partition, for partition*.c and broker*.c only.
  *
  * Locks, in the order in which they may be taken:
+ *   dir_lock      held while producer snapshots are written, and while the directory of
+ * a deleted log is moved away.
  *   append_lock   one appender at a time; held while the bytes go to the page cache,
  * never during a flush. Guards the sequence and the producer state. lock short; never
  * held during I/O or a callback. Guards the core, the places and the lists of waiters.
@@ -46,11 +48,16 @@ struct partition {
     struct problems *problems;      /* [const] */
     const struct disk *disk;        /* [const] */
     struct flusher *flusher;        /* [const] */
-    char *dir;                      /* [const] */
     struct log *log;                /* [const] */
     int64_t producer_id;            /* [const] of this incarnation of the node */
     void (*on_last_unref)(void *arg, struct partition *partition); /* [const] */
     void *on_last_unref_arg;                                       /* [const] */
+
+    struct partition *next_dead; /* [broker->table_lock] */
+
+    pthread_mutex_t dir_lock;
+    char *dir;  /* [dir_lock] */
+    bool moved; /* [dir_lock] a deleted log is out of the way of its name */
 
     pthread_mutex_t append_lock;
     int32_t next_sequence;            /* [append_lock] */

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <utlist.h>
 
+enum { FLUSH_RETRY_MS = 500 };
+
 /* ---- flushing -----------------------------------------------------------------------
  */
 
@@ -47,11 +49,16 @@ int partition_flush_now(struct partition *partition)
     pthread_mutex_unlock(&partition->lock);
     int rc = log_flush(partition->log, &flushed);
     statistics_add(&partition->statistics.flushes, 1);
-    if (rc) {
+    if (rc == E_OFFLINE) {
         partition_fail(partition, rc);
         return rc;
     }
     pthread_mutex_lock(&partition->lock);
+    if (rc) { /* nothing was lost: again when files can be opened */
+        partition->flush_due_ms = clock_mono_ms(partition->clock) + FLUSH_RETRY_MS;
+        pthread_mutex_unlock(&partition->lock);
+        return rc;
+    }
     note_flushed(partition, &place);
     partition_collect(partition, &released);
     pthread_mutex_unlock(&partition->lock);

@@ -161,13 +161,15 @@ void partition_producers_save(struct partition *partition, bool always)
 {
     struct buf bytes;
     buf_init(&bytes, SNAPSHOT_MAX_BYTES);
+    pthread_mutex_lock(&partition->dir_lock);
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
     const struct log_place end = partition->end;
     int64_t interval = partition->config.segment_bytes;
+    bool deleted = partition->deleted;
     pthread_mutex_unlock(&partition->lock);
     const struct log_place previous = partition->snapshot;
-    bool due = end.offset > previous.offset &&
+    bool due = !deleted && end.offset > previous.offset &&
                (always || end.position - previous.position >= interval);
     int rc = 0;
     if (due) {
@@ -180,5 +182,6 @@ void partition_producers_save(struct partition *partition, bool always)
     if (due && !rc) {
         write_snapshot(partition, end.offset, &bytes, previous.offset);
     }
+    pthread_mutex_unlock(&partition->dir_lock);
     buf_free(&bytes);
 }
