@@ -10,7 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
+
+enum {
+    SHOW_WAIT_MS = 30000, /* for this node's watch to report what it committed */
+    RACE_WAIT_MS = 300,   /* after a lost race, for the snapshot that tells why */
+    RACE_ATTEMPTS = 30,
+    REACH_WAIT_MS = 10000, /* for a store that does not answer, at open */
+    ELECT_WAIT_MS = 2000,
+};
 
 void cluster_explain(char *why, size_t why_size, const char *format, ...)
 {
@@ -23,11 +31,20 @@ void cluster_explain(char *why, size_t why_size, const char *format, ...)
     va_end(arguments);
 }
 
-/* The store's watch: makes the next snapshot current and queues it for subscribers. */
-static void on_store_change(void *arg, const struct store_kv *kvs, size_t count,
-                            int64_t revision)
+/* [publish_lock] This process's own broker epoch; -1 while it has none that counts. */
+static void set_self_epoch(const struct cluster *cluster, struct snapshot *next)
 {
-    struct cluster *cluster = arg;
+    bool own = cluster->own_epoch > 0 && !cluster->session_lost &&
+               next->shown.self_epoch == cluster->own_epoch;
+
+    if (cluster->shared && !own)
+        next->shown.self_epoch = -1;
+}
+
+/* [publish_lock] Makes the next snapshot current and queues it for subscribers. */
+static void publish(struct cluster *cluster, const struct store_kv *kvs, size_t count,
+                    int64_t revision)
+{
     struct cluster_notice *notice = calloc(1, sizeof(*notice));
     const struct snapshot *old = cluster->snapshot; /* only this function replaces it */
     struct snapshot *next = NULL;
@@ -40,53 +57,53 @@ static void on_store_change(void *arg, const struct store_kv *kvs, size_t count,
         free(notice);
         return;
     }
+    set_self_epoch(cluster, next);
     atomic_fetch_add(&next->references, 1);
     notice->snapshot = next;
     pthread_mutex_lock(&cluster->lock);
+    notice->sequence = ++cluster->sequence;
     cluster->snapshot = next;
     *cluster->notices_end = notice;
     cluster->notices_end = &notice->next;
+    cluster->woken = true;
+    pthread_cond_broadcast(&cluster->wake_cond);
+    pthread_cond_broadcast(&cluster->notified_cond);
     pthread_mutex_unlock(&cluster->lock);
     snapshot_unref(old);
 }
 
-/*
- * [lock, released during calls] Shows queued snapshots to the subscribers, in order,
- * one thread at a time; returns when the queue is empty and no other thread is showing
- * one.
- */
-static void notify(struct cluster *cluster)
+static void on_store_change(void *arg, const struct store_kv *kvs, size_t count,
+                            int64_t revision)
 {
-    if (cluster->notifying && pthread_equal(cluster->notifier, pthread_self()))
-        return;
-    while (cluster->notifying || cluster->notices) {
-        struct cluster_notice *notice = cluster->notices;
+    struct cluster *cluster = arg;
 
-        if (cluster->notifying) {
-            pthread_cond_wait(&cluster->notified_cond, &cluster->lock);
-            continue;
-        }
-        cluster->notifying = true;
-        cluster->notifier = pthread_self();
-        cluster->notices = notice->next;
-        if (!cluster->notices)
-            cluster->notices_end = &cluster->notices;
-        for (int i = 0; i < cluster->subscriber_count; i++) {
-            cluster_change_fn *fn = cluster->subscribers[i].fn;
-            void *arg = cluster->subscribers[i].arg;
-
-            pthread_mutex_unlock(&cluster->lock);
-            fn(arg, &notice->snapshot->shown);
-            pthread_mutex_lock(&cluster->lock);
-        }
-        cluster->notifying = false;
-        pthread_cond_broadcast(&cluster->notified_cond);
-        snapshot_unref(notice->snapshot);
-        free(notice);
-    }
+    pthread_mutex_lock(&cluster->publish_lock);
+    publish(cluster, kvs, count, revision);
+    pthread_mutex_unlock(&cluster->publish_lock);
 }
 
-static const struct snapshot *snapshot_get(struct cluster *cluster)
+void cluster_republish(struct cluster *cluster)
+{
+    pthread_mutex_lock(&cluster->publish_lock);
+    publish(cluster, NULL, 0, cluster->snapshot->shown.revision);
+    pthread_mutex_unlock(&cluster->publish_lock);
+}
+
+/* The store's thread: a lost session fences this node at once. */
+static void on_store_status(void *arg, const struct store_status *status)
+{
+    struct cluster *cluster = arg;
+
+    pthread_mutex_lock(&cluster->publish_lock);
+    if (status->session_lost && !cluster->session_lost) {
+        cluster->session_lost = true;
+        publish(cluster, NULL, 0, cluster->snapshot->shown.revision);
+    }
+    pthread_mutex_unlock(&cluster->publish_lock);
+    cluster_wake(cluster);
+}
+
+const struct snapshot *cluster_get(struct cluster *cluster)
 {
     const struct snapshot *snapshot;
 
@@ -99,32 +116,66 @@ static const struct snapshot *snapshot_get(struct cluster *cluster)
 
 const struct cluster_snapshot *cluster_snapshot_get(struct cluster *cluster)
 {
-    return &snapshot_get(cluster)->shown;
+    return &cluster_get(cluster)->shown;
 }
 
 void cluster_begin(struct cluster *cluster, const struct snapshot **base)
 {
     pthread_mutex_lock(&cluster->operations_lock);
-    *base = snapshot_get(cluster);
+    *base = cluster_get(cluster);
 }
 
 int cluster_commit(struct cluster *cluster, struct txn *txn,
                    const struct snapshot *base)
 {
     int64_t revision;
+    int rc;
 
-    txn_compare(txn, STORE_CREATE_REVISION, base->controller_revision, "controller");
-    return txn_commit(txn, cluster->store, &revision);
+    if (!cluster->shared) {
+        txn_compare(txn, STORE_CREATE_REVISION, base->controller_revision,
+                    "controller");
+        return txn_commit(txn, cluster->store, &revision);
+    }
+    rc = txn_commit_sure(txn, cluster->store, base->shown.revision, &revision);
+    if (rc == 0 && revision > cluster->commit_revision)
+        cluster->commit_revision = revision;
+    return rc == E_CONFLICT ? -EAGAIN : rc;
+}
+
+/* The change is stored; that this node does not show it yet is not its failure. */
+static int end_shared(struct cluster *cluster, int64_t base_revision, int64_t committed,
+                      int rc)
+{
+    if (rc == -EAGAIN)
+        (void)cluster_wait_revision(cluster, base_revision + 1, RACE_WAIT_MS);
+    else if (rc == 0 && !cluster_wait_revision(cluster, committed, SHOW_WAIT_MS))
+        diag(DIAG_WARNING, "cluster: revision %lld is stored but not shown yet",
+             (long long)committed);
+    return rc;
 }
 
 int cluster_end(struct cluster *cluster, const struct snapshot *base, int rc)
 {
+    int64_t base_revision = base->shown.revision, committed = cluster->commit_revision;
+
     snapshot_unref(base);
     pthread_mutex_unlock(&cluster->operations_lock);
+    if (cluster->shared)
+        return end_shared(cluster, base_revision, committed, rc);
     pthread_mutex_lock(&cluster->lock);
-    notify(cluster);
+    cluster_notify(cluster);
     pthread_mutex_unlock(&cluster->lock);
     return rc;
+}
+
+bool cluster_again(int *rc, int *attempts)
+{
+    if (*rc != -EAGAIN)
+        return false;
+    if (++*attempts < RACE_ATTEMPTS)
+        return true;
+    *rc = E_CONFLICT;
+    return false;
 }
 
 int cluster_live(const struct snapshot *snapshot, struct id_list *out)
@@ -176,92 +227,6 @@ void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *a
 bool cluster_store_was_created(const struct cluster *cluster)
 {
     return cluster->store_was_created;
-}
-
-/* Splits "host:port" or "[v6]:port"; a host that is empty or a wildcard becomes this
- * machine's name. */
-static void parse_address(const char *address, struct registration *registration)
-{
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : strlen(address);
-    char *host = registration->host;
-
-    registration->port = colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0;
-    if (registration->port < 0 || registration->port > 65535)
-        registration->port = 0;
-    if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
-        address++;
-        length -= 2;
-    }
-    snprintf(host, sizeof(registration->host), "%.*s", (int)length, address);
-    if (host[0] == '\0' || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0 ||
-        strcmp(host, "*") == 0) {
-        if (gethostname(host, sizeof(registration->host)) < 0)
-            snprintf(host, sizeof(registration->host), "localhost");
-        host[sizeof(registration->host) - 1] = '\0';
-    }
-}
-
-static void describe_self(const struct cluster *cluster, struct registration *out)
-{
-    const struct mount_config *config = cluster->params.config;
-    const char *address = config->advertise && config->advertise[0] ? config->advertise
-                          : config->listen                          ? config->listen
-                                                                    : "";
-
-    *out = (struct registration){0};
-    parse_address(address, out);
-    snprintf(out->rack, sizeof(out->rack), "%s", config->rack ? config->rack : "");
-    snprintf(out->instance, sizeof(out->instance), "%s",
-             cluster->params.instance ? cluster->params.instance : "");
-}
-
-/* Registers this node. The key's create revision is the broker epoch. */
-static int register_self(struct cluster *cluster)
-{
-    struct registration registration;
-    struct buf value;
-    struct txn txn;
-    int64_t revision;
-    int rc;
-
-    describe_self(cluster, &registration);
-    buf_init(&value, 4096);
-    registration_encode(&value, &registration, 0);
-    txn_init(&txn, cluster->prefix);
-    txn_compare(&txn, STORE_CREATE_REVISION, 0, "brokers/ids/%d", cluster->self);
-    txn_put(&txn, true, &value, "brokers/ids/%d", cluster->self);
-    rc = txn_commit(&txn, cluster->store, &revision);
-    buf_free(&value);
-    return rc;
-}
-
-/* Becomes controller: the key and the next epoch in one transaction. */
-static int elect_self(struct cluster *cluster)
-{
-    const struct snapshot *base = cluster->snapshot;
-    struct buf value;
-    struct txn txn;
-    int64_t revision;
-    int32_t epoch = 0;
-    int rc;
-
-    rc = controller_next_epoch(
-        base->controller_epoch_revision ? base->shown.controller_epoch : -1, &epoch);
-    buf_init(&value, 256);
-    txn_init(&txn, cluster->prefix);
-    txn_fail(&txn, rc);
-    txn_compare(&txn, STORE_CREATE_REVISION, 0, "controller");
-    txn_compare(&txn, STORE_MOD_REVISION, base->controller_epoch_revision,
-                "controller_epoch");
-    controller_encode(&value, cluster->self);
-    txn_put(&txn, true, &value, "controller");
-    controller_epoch_encode(&value, epoch);
-    txn_put(&txn, false, &value, "controller_epoch");
-    cluster_add_tombstone_pruning(cluster, &txn, base, 0);
-    rc = txn_commit(&txn, cluster->store, &revision);
-    buf_free(&value);
-    return rc;
 }
 
 /* The next state of one partition, now that this incarnation is here. */
@@ -348,6 +313,10 @@ static int load(struct cluster *cluster)
         rc = model_apply(cluster->model, empty, list.items, list.count, list.revision,
                          &first);
         cluster->snapshot = first;
+        if (first)
+            set_self_epoch(cluster, first);
+        if (cluster->shared)
+            cluster->store_was_created = list.count == 0;
         if (rc == 0)
             rc = cluster->store->ops->watch(cluster->store, list.revision,
                                             on_store_change, cluster);
@@ -360,22 +329,32 @@ static int load(struct cluster *cluster)
 static struct cluster *cluster_new(const struct cluster_params *params)
 {
     struct cluster *cluster = calloc(1, sizeof(*cluster));
+    pthread_condattr_t monotonic;
 
     if (!cluster)
         return NULL;
     cluster->params = *params;
     cluster->params.store_dir = NULL;
     cluster->params.instance = NULL;
+    cluster->started = params->started;
+    snprintf(cluster->instance, sizeof(cluster->instance), "%s",
+             params->instance ? params->instance : "");
     cluster->defaults = params->config->topic;
+    topic_config_defaults(&cluster->built_in);
     cluster->self = (int32_t)params->config->node;
     cluster->notices_end = &cluster->notices;
     pthread_mutex_init(&cluster->operations_lock, NULL);
+    pthread_mutex_init(&cluster->publish_lock, NULL);
     pthread_mutex_init(&cluster->lock, NULL);
-    pthread_cond_init(&cluster->notified_cond, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&cluster->notified_cond, &monotonic);
+    pthread_cond_init(&cluster->wake_cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     if (asprintf(&cluster->prefix, "/topicfs/%s/", params->config->cluster) < 0)
         cluster->prefix = NULL;
     else
-        cluster->model = model_new(cluster->prefix, cluster->self, &cluster->defaults,
+        cluster->model = model_new(cluster->prefix, cluster->self, &cluster->built_in,
                                    params->problems);
     if (cluster->model)
         return cluster;
@@ -383,19 +362,125 @@ static struct cluster *cluster_new(const struct cluster_params *params)
     return NULL;
 }
 
-static int join(struct cluster *cluster, const char *instance)
+static int join_alone(struct cluster *cluster)
+{
+    int rc = load(cluster);
+
+    if (rc == 0)
+        rc = cluster_register(cluster, false, NULL, 0);
+    if (rc == 0)
+        rc = cluster_elect_self(cluster, cluster->snapshot);
+    if (rc == 0)
+        rc = elect_partitions(cluster);
+    return rc;
+}
+
+static int open_alone(const struct cluster_params *params, struct cluster *cluster,
+                      char *why, size_t why_size)
+{
+    int rc = store_embedded_open(params->store_dir, params->problems, &cluster->store,
+                                 why, why_size);
+
+    if (rc != 0)
+        return rc;
+    cluster->store_was_created = store_embedded_was_created(cluster->store);
+    rc = join_alone(cluster);
+    if (rc != 0) {
+        cluster_explain(why, why_size, "joining the cluster: %s", err_text(rc));
+        return rc;
+    }
+    pthread_mutex_lock(&cluster->lock);
+    cluster_notify(cluster); /* nobody subscribed yet: empties the queue */
+    pthread_mutex_unlock(&cluster->lock);
+    return 0;
+}
+
+/* A store that does not answer now may be on its way up with this machine. */
+static int reach(struct cluster *cluster, int (*step)(struct cluster *cluster))
+{
+    const struct clock *clock = cluster->params.clock;
+    int64_t give_up_ms = clock_mono_ms(clock) + REACH_WAIT_MS;
+
+    for (;;) {
+        int rc = step(cluster);
+        const struct timespec pause = {.tv_nsec = 200 * 1000000L};
+
+        if ((rc != E_STORE_UNREACHABLE && rc != E_OUTCOME_UNKNOWN) ||
+            clock_mono_ms(clock) >= give_up_ms)
+            return rc;
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+static int open_session(struct cluster *cluster)
+{
+    return cluster->store->ops->session_open(cluster->store,
+                                             cluster->params.config->session_timeout_ms);
+}
+
+static bool registered_self(const struct snapshot *snapshot, void *arg)
+{
+    (void)arg;
+    return snapshot->shown.self_epoch > 0;
+}
+
+static bool has_controller(const struct snapshot *snapshot, void *arg)
+{
+    (void)arg;
+    return snapshot->shown.controller >= 0;
+}
+
+static int join_shared(struct cluster *cluster, char *why, size_t why_size)
 {
     int rc;
 
-    cluster->params.instance = instance;
-    rc = load(cluster);
+    cluster->store->ops->on_status(cluster->store, on_store_status, cluster);
+    rc = reach(cluster, load);
     if (rc == 0)
-        rc = register_self(cluster);
+        rc = reach(cluster, open_session);
+    if (rc != 0) {
+        cluster_explain(why, why_size, "coord=%s: %s", cluster->params.config->coord,
+                        err_text(rc));
+        return rc;
+    }
+    rc = cluster_notifier_start(cluster);
     if (rc == 0)
-        rc = elect_self(cluster);
+        rc = cluster_register(cluster, true, why, why_size);
+    if (rc == 0 && !cluster_wait(cluster, SHOW_WAIT_MS, registered_self, NULL)) {
+        cluster_explain(why, why_size,
+                        "coord=%s: the store took this node's registration, but its "
+                        "watch does not report it",
+                        cluster->params.config->coord);
+        rc = E_STORE_UNREACHABLE;
+    }
     if (rc == 0)
-        rc = elect_partitions(cluster);
-    cluster->params.instance = NULL;
+        rc = cluster_loop_start(cluster);
+    if (rc == 0 && !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
+        diag(DIAG_INFO, "cluster: no controller yet");
+    return rc;
+}
+
+int cluster_open_shared(const struct cluster_params *params, struct store *store,
+                        struct cluster **out, char *why, size_t why_size)
+{
+    struct cluster *cluster = cluster_new(params);
+    int rc;
+
+    *out = NULL;
+    if (!cluster) {
+        store->ops->close(store);
+        return -ENOMEM;
+    }
+    cluster->store = store;
+    cluster->shared = true;
+    rc = join_shared(cluster, why, why_size);
+    if (rc == 0) {
+        *out = cluster;
+        return 0;
+    }
+    if (why && why_size > 0 && why[0] == '\0')
+        cluster_explain(why, why_size, "joining the cluster: %s", err_text(rc));
+    cluster_close(cluster);
     return rc;
 }
 
@@ -407,35 +492,25 @@ int cluster_open(const struct cluster_params *params, struct cluster **out, char
 
     *out = NULL;
     cluster_explain(why, why_size, "%s", "");
-    if (strcmp(params->config->coord, "embedded") != 0) {
-        cluster_explain(why, why_size, "coord=%s: this version has only coord=embedded",
-                        params->config->coord);
-        return E_INVALID_CONFIG;
-    }
     if (topic_name_check(params->config->cluster) != 0) {
         cluster_explain(why, why_size,
                         "cluster=%s: a name of a-z A-Z 0-9 . _ - is needed",
                         params->config->cluster);
         return E_INVALID_CONFIG;
     }
+    if (strcmp(params->config->coord, "embedded") != 0) {
+        cluster_explain(why, why_size, "coord=%s: this version has only coord=embedded",
+                        params->config->coord);
+        return E_INVALID_CONFIG;
+    }
     cluster = cluster_new(params);
     if (!cluster)
         return -ENOMEM;
-    rc = store_embedded_open(params->store_dir, params->problems, &cluster->store, why,
-                             why_size);
-    if (rc == 0) {
-        cluster->store_was_created = store_embedded_was_created(cluster->store);
-        rc = join(cluster, params->instance);
-        if (rc != 0)
-            cluster_explain(why, why_size, "joining the cluster: %s", err_text(rc));
-    }
+    rc = open_alone(params, cluster, why, why_size);
     if (rc != 0) {
         cluster_close(cluster);
         return rc;
     }
-    pthread_mutex_lock(&cluster->lock);
-    notify(cluster); /* nobody subscribed yet: empties the queue */
-    pthread_mutex_unlock(&cluster->lock);
     *out = cluster;
     return 0;
 }
@@ -444,8 +519,12 @@ void cluster_close(struct cluster *cluster)
 {
     if (!cluster)
         return;
+    if (cluster->loop_runs)
+        cluster_leave(cluster);
+    cluster_loop_stop(cluster);
     if (cluster->store)
         cluster->store->ops->close(cluster->store);
+    cluster_notifier_stop(cluster);
     while (cluster->notices) {
         struct cluster_notice *notice = cluster->notices;
 
@@ -455,9 +534,12 @@ void cluster_close(struct cluster *cluster)
     }
     snapshot_unref(cluster->snapshot);
     model_free(cluster->model);
+    cluster_reports_free(cluster);
     pthread_mutex_destroy(&cluster->operations_lock);
+    pthread_mutex_destroy(&cluster->publish_lock);
     pthread_mutex_destroy(&cluster->lock);
     pthread_cond_destroy(&cluster->notified_cond);
+    pthread_cond_destroy(&cluster->wake_cond);
     free(cluster->prefix);
     free(cluster);
 }

@@ -61,44 +61,35 @@ static bool kept_in_assignment(const char *key)
 }
 
 /*
- * The topic's own settings after `object` was applied to them: what it names and
- * changes, as the settings print it; null takes one out again. What is already so by
- * default does not become the topic's own: a whole config.json can be written back.
+ * What of the settings is not a built-in default: that is what the store keeps. So the
+ * mount's defaults, which may differ between nodes and from one mount to the next,
+ * matter only at the time a topic is made.
  */
-static int merge_overrides(const cJSON *old_overrides,
-                           const struct topic_config *before,
-                           const struct topic_config *after, const cJSON *object,
-                           cJSON **out)
+static int own_settings(const struct topic_config *config, cJSON **out)
 {
-    cJSON *was = settings_to_json(before, 0), *is = settings_to_json(after, 0);
-    cJSON *merged =
-        old_overrides ? cJSON_Duplicate(old_overrides, true) : cJSON_CreateObject();
+    struct topic_config built_in;
+    cJSON *own, *base;
     const cJSON *item;
-    int rc = was && is && merged ? 0 : -ENOMEM;
+    int rc;
 
-    cJSON_ArrayForEach(item, object)
+    topic_config_defaults(&built_in);
+    built_in.replication_factor = config->replication_factor;
+    own = settings_to_json(config, 0);
+    base = settings_to_json(&built_in, 0);
+    rc = own && base ? 0 : -ENOMEM;
+    cJSON_ArrayForEach(item, base)
     {
-        const char *key = item->string;
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(is, key);
-        bool own = cJSON_HasObjectItem(merged, key);
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(own, item->string);
 
-        if (rc != 0 || kept_in_assignment(key) || !value)
-            continue;
-        if (!cJSON_IsNull(item) && !own &&
-            cJSON_Compare(value, cJSON_GetObjectItemCaseSensitive(was, key), true))
-            continue;
-        cJSON_DeleteItemFromObjectCaseSensitive(merged, key);
-        if (!cJSON_IsNull(item) &&
-            !cJSON_AddItemToObject(merged, key, cJSON_Duplicate(value, true)))
-            rc = -ENOMEM;
+        if (kept_in_assignment(item->string) || cJSON_Compare(value, item, true))
+            cJSON_DeleteItemFromObjectCaseSensitive(own, item->string);
     }
-    cJSON_Delete(was);
-    cJSON_Delete(is);
+    cJSON_Delete(base);
     if (rc != 0) {
-        cJSON_Delete(merged);
-        merged = NULL;
+        cJSON_Delete(own);
+        own = NULL;
     }
-    *out = merged;
+    *out = own;
     return rc;
 }
 
@@ -188,6 +179,14 @@ static int resolve_factor(const char *name, struct topic_config *config, uint32_
     if (config->replication_factor == 0)
         config->replication_factor =
             live < DEFAULT_FACTOR_MAX ? (int64_t)live : DEFAULT_FACTOR_MAX;
+    if (config->min_insync_replicas > config->replication_factor) {
+        cluster_explain(why, why_size,
+                        "topic %s: min_insync_replicas is %" PRId64
+                        ", more than its %" PRId64 " replica%s: no write could succeed",
+                        name, config->min_insync_replicas, config->replication_factor,
+                        config->replication_factor == 1 ? "" : "s");
+        return E_INVALID_CONFIG;
+    }
     if (config->replication_factor >= 1 &&
         config->replication_factor <= (int64_t)live &&
         config->replication_factor <= REPLICAS_MAX)
@@ -204,18 +203,14 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
                           struct new_topic *topic, struct topic_config *config,
                           char *why, size_t why_size)
 {
-    struct topic_config before = cluster->defaults;
     char unused[1];
     int rc = 0;
 
     *config = cluster->defaults;
-    if (!settings)
-        return 0;
-    rc = settings_apply_json(config, &cluster->defaults, settings, 0, true,
-                             why ? why : unused, why ? why_size : sizeof(unused));
-    if (rc == 0)
-        rc = merge_overrides(NULL, &before, config, settings, &topic->overrides);
-    return rc;
+    if (settings)
+        rc = settings_apply_json(config, &cluster->defaults, settings, 0, true,
+                                 why ? why : unused, why ? why_size : sizeof(unused));
+    return rc ? rc : own_settings(config, &topic->overrides);
 }
 
 int cluster_create_topic(struct cluster *cluster, const char *name,
@@ -455,8 +450,7 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
         defaults.min_insync_replicas = config.replication_factor >= 3 ? 2 : 1;
     rc = settings_apply_json(&config, &defaults, object, version, false, why, why_size);
     if (rc == 0)
-        rc = merge_overrides(topic->overrides, &topic->topic.config, &config, object,
-                             &overrides);
+        rc = own_settings(&config, &overrides);
     if (rc != 0)
         return rc;
     buf_init(&value, VALUE_MAX);

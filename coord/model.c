@@ -428,7 +428,7 @@ static void report_key(struct model *model, const struct store_kv *kv, int rc)
                      "write the value that it had, or delete the key");
 }
 
-/* The settings that hold: the mount's defaults, then the topic's own. */
+/* The settings that hold: the built-in defaults, then the topic's own. */
 static void build_config(struct model *model, const struct model_topic *from,
                          struct topic *topic)
 {

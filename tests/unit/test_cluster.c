@@ -287,15 +287,30 @@ static void settings_are_the_topics_own(void **state)
     assert_int_equal(t->config_version, 3);
     cluster_snapshot_put(snapshot);
     stop(f);
-    /* What was never set follows the mount's defaults. */
+    /* A mount's defaults are for topics that it makes; they stay as they were made. */
     f->config.topic.acks = ACKS_LEADER;
     f->config.topic.flush = FLUSH_INTERVAL;
     start(f);
     t = topic(f, "t", &snapshot);
-    assert_int_equal(t->config.acks, ACKS_LEADER);
+    assert_int_equal(t->config.acks, ACKS_ALL);
     assert_int_equal(t->config.flush, FLUSH_OS);
     assert_int_equal(t->config_version, 3);
     cluster_snapshot_put(snapshot);
+    assert_int_equal(create(f, "u", NULL), 0);
+    /* null is the default of the mount that takes it. */
+    assert_int_equal(set_config(f, "t", "{\"flush\":null}"), 0);
+    stop(f);
+    topic_config_defaults(&f->config.topic);
+    start(f);
+    t = topic(f, "u", &snapshot);
+    assert_int_equal(t->config.acks, ACKS_LEADER);
+    assert_int_equal(t->config.flush, FLUSH_INTERVAL);
+    cluster_snapshot_put(snapshot);
+    t = topic(f, "t", &snapshot);
+    assert_int_equal(t->config.flush, FLUSH_INTERVAL);
+    cluster_snapshot_put(snapshot);
+    /* With one node there is one replica: a minimum of two could never be met. */
+    assert_int_equal(create(f, "v", "{\"min_insync_replicas\":2}"), E_INVALID_CONFIG);
 }
 
 /* What config.json shows can be written back whole, and makes nothing the topic's own.
