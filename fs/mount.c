@@ -199,9 +199,7 @@ static int mount_make_parts(struct mount *mount)
 
 static int mount_set_up(struct mount *mount, char *why, size_t why_size)
 {
-    int rc = mount_start_signals(mount);
-    if (rc == 0)
-        rc = mount_make_parts(mount);
+    int rc = mount_make_parts(mount);
     if (rc == 0)
         rc = mount_options(mount);
     if (rc < 0) {
@@ -221,14 +219,14 @@ static int mount_set_up(struct mount *mount, char *why, size_t why_size)
         return -ENODEV;
     }
     mount->is_mounted = true;
-    struct notifier *notifier = NULL;
     rc = notifier_start(mount->session, mount->mounted.nodes, mount->mounted.cluster,
-                        &notifier);
-    (void)pthread_mutex_lock(&mount->lock); /* the signal thread may want it already */
-    mount->mounted.notifier = notifier;
-    (void)pthread_mutex_unlock(&mount->lock);
+                        &mount->mounted.notifier);
+    /* Last: it stops what stands above. A signal that came meanwhile is still pending,
+     * for main() has blocked them. */
+    if (rc == 0)
+        rc = mount_start_signals(mount);
     if (rc < 0)
-        (void)snprintf(why, why_size, "can't start the notifier: %s", err_text(rc));
+        (void)snprintf(why, why_size, "can't start serving: %s", err_text(rc));
     return rc;
 }
 
