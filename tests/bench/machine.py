@@ -41,6 +41,20 @@ def mounted(path):
         return False
 
 
+def busy_share(seconds=0.1):
+    """The part of all cores that was busy for that long, 0 to 1."""
+
+    def ticks():
+        with open("/proc/stat", encoding="utf-8") as stat:
+            fields = [int(field) for field in stat.readline().split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    total, idle = ticks()
+    time.sleep(seconds)
+    total_after, idle_after = ticks()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
 def timed_shell(command, *arguments):
     """Runs a line of shell with "$1", "$2"...; the seconds that it took."""
     begin = time.monotonic()

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 
-from machine import Failure, timed_shell, wait_until
+from machine import Failure, busy_share, timed_shell, wait_until
 from report import Line
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -17,9 +17,10 @@ MESSAGE = 100
 class Bench:
     """What the rows share: the workspace, one mount, the size of the work."""
 
-    def __init__(self, work, quick):
+    def __init__(self, work, quick, patience):
         self.work = work
         self.quick = quick
+        self.patience = patience
         self.pairs = 3 if quick else 10
         self._mount = None
         with open(os.path.join(HERE, "peers.json"), encoding="utf-8") as file:
@@ -36,10 +37,18 @@ class Bench:
         best = self.peers["best"][figure]
         return best["value"], best["peer"]
 
+    def rounds(self, count=None):
+        """The numbers of the rounds, each once the machine is quiet or patience is at its end."""
+        for round_number in range(count or self.pairs):
+            deadline = time.monotonic() + self.patience
+            while time.monotonic() < deadline and busy_share() > 0.15:
+                pass
+            yield round_number
+
     def interleave(self, works, pairs=None):
         """Runs all works in turn, in alternating order; a list of samples for each."""
         samples = {name: [] for name in works}
-        for round_number in range(pairs or self.pairs):
+        for round_number in self.rounds(pairs):
             names = list(works)
             if round_number % 2:
                 names.reverse()
@@ -154,7 +163,7 @@ def latency_os(bench):
     n = 5000
     results = []
     with bench.mount.topic(flush="os") as topic:
-        for _ in range(bench.pairs):
+        for _ in bench.rounds():
             results.append(bench.work.client("line", path=topic.log, n=n))
     return [
         Line(
@@ -222,7 +231,7 @@ def append_large(bench):
     mount.stop()
     largest = list(sizes)[-1]
     seconds, resident = [], []
-    for _ in range(bench.pairs):
+    for _ in bench.rounds():
         again = bench.work.topicfs("large")
         seconds.append(again.mount_seconds)
         resident.append(again.resident_mib())
@@ -327,7 +336,7 @@ def follow(bench):
     with bench.mount.topic(flush="os") as topic:
         results = [
             bench.work.client("follow", path=topic.log, reader=topic.follow, n=n)
-            for _ in range(bench.pairs)
+            for _ in bench.rounds()
         ]
     return [
         Line(
@@ -346,7 +355,7 @@ def fan(bench):
     n = 500_000 if bench.quick else 1_000_000
     readers = 8
     rates = []
-    for _ in range(bench.pairs):
+    for _ in bench.rounds():
         with bench.mount.topic(flush="os") as topic:
             result = bench.work.client(
                 "fan", path=topic.log, reader=topic.follow, n=n, readers=readers
@@ -364,7 +373,7 @@ def restart(bench):
     size = 800 * MIB
     n = size // MESSAGE
     seconds = []
-    for _ in range(2 if bench.quick else bench.pairs):
+    for _ in bench.rounds(2 if bench.quick else None):
         mount = bench.work.topicfs("restart")
         topic = mount.new_topic(flush="os", segment_bytes=2**31 - 1)
         bench.work.client("append", path=topic.log, n=n)
@@ -394,7 +403,7 @@ def partitions(bench):
     used = mount.resident_mib("VmHWM"), mount.open_files()
     mount.stop()
     seconds, resident, files = [], [used[0]], [used[1]]
-    for _ in range(bench.pairs):
+    for _ in bench.rounds():
         mount = bench.work.topicfs("partitions", partitions=count)
         if os.path.getsize(last) != MESSAGE:
             raise Failure(f"{last} has lost its message")
@@ -421,7 +430,7 @@ def segments(bench):
         timed_shell('cat "$1" > /dev/null', topic.log)
         mount.stop()
         results[count] = []
-        for _ in range(bench.pairs):
+        for _ in bench.rounds():
             again = bench.work.topicfs(f"segments-{count}")
             timed_shell('cat "$1" > /dev/null', topic.log)
             results[count].append(again.resident_mib())
