@@ -51,6 +51,10 @@ struct store_op {
     bool leased;       /* STORE_PUT: bound to the session */
 };
 
+/* A transaction on a shared store has at most so many compares, and so many ops: more
+ * are refused with -E2BIG. The embedded store has no limit. */
+enum { STORE_TXN_MAX = 128 };
+
 struct store_txn {
     const struct store_compare *compares;
     size_t compare_count;
@@ -60,7 +64,8 @@ struct store_txn {
 
 struct store;
 
-/* What happened, in revision order; `kv->value` NULL = deleted. Called from the store's
+/* What happened, in revision order; `kv->value` NULL = deleted. `count` may be 0: then
+ * only that everything up to `revision` was delivered is news. Called from the store's
  * thread or from within the committing call, without locks of the store held. */
 typedef void store_watch_fn(void *arg, const struct store_kv *kvs, size_t count,
                             int64_t revision);
