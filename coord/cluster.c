@@ -414,8 +414,8 @@ static int reach(struct cluster *cluster, int (*step)(struct cluster *cluster))
 
 static int open_session(struct cluster *cluster)
 {
-    return cluster->store->ops->session_open(cluster->store,
-                                             cluster->params.config->session_timeout_ms);
+    return cluster->store->ops->session_open(
+        cluster->store, cluster->params.config->session_timeout_ms);
 }
 
 static bool registered_self(const struct snapshot *snapshot, void *arg)

@@ -232,6 +232,72 @@ int cluster_admin(struct cluster *cluster, const char *operation, const cJSON *r
                   char *why, size_t why_size);
 
 /*
+ * What this node knows of its session with a shared store. While `reachable` is false,
+ * cluster/ shows the last snapshot. A leader may act until deadline_ns (clock->mono_ns)
+ * without hearing from the store; once `lost`, or self_epoch is -1 in the snapshot,
+ * this node is fenced until it has registered anew, with a new broker epoch. Embedded:
+ * always reachable, never lost, deadline INT64_MAX. Any thread.
+ */
+struct cluster_session {
+    bool shared; /* other nodes may use the store */
+    bool reachable;
+    bool lost;
+    int64_t silent_since_ms; /* wall clock; 0 while reachable */
+    int64_t deadline_ns;
+};
+void cluster_session(struct cluster *cluster, struct cluster_session *out);
+
+/* A broker in one incarnation. */
+struct broker_incarnation {
+    int32_t id;
+    int64_t epoch;
+};
+
+/*
+ * A leader's change of the in-sync replicas within its epoch: a compare-and-swap on the
+ * state (`expected_state_revision`), on this node's registration, and on that of each
+ * replica that joins. `next` is the whole new state; its leader and leader_epoch must
+ * be the stored ones. `state_revision` (may be NULL) gets the new revision.
+ *
+ * 0; E_CONFLICT: the state or a registration is another one by now, nothing was
+ * changed; E_OUTCOME_UNKNOWN: it may be stored, or become so: until a snapshot shows
+ * another state revision, count the larger set; E_NOT_LEADER: not by the present
+ * snapshot; E_SESSION_LOST; E_STORE_UNREACHABLE: nothing was changed. Does not wait for
+ * the snapshot. Blocks on the store.
+ */
+int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic,
+                       int32_t partition, int64_t expected_state_revision,
+                       const struct leadership *next,
+                       const struct broker_incarnation *joining, uint32_t joining_count,
+                       int64_t *state_revision);
+
+/*
+ * This node takes itself out of a partition's in-sync and eligible replicas
+ * (coord/leadership.h: leadership_take_out), in a new leader epoch; suspect->id is this
+ * node. Reads again and retries when it loses a race. 0 when the snapshot shows it,
+ * also where there was nothing to do; else as cluster_change_isr.
+ */
+int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
+                     int32_t partition, const struct suspect *suspect);
+
+/*
+ * Completes the record of an election that may have lost messages, once a replica knows
+ * the range: from (-1: leaves it), to (-1: leaves it). 0, also if that record is not
+ * the present one any more.
+ */
+int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
+                        int32_t partition, int32_t epoch, int64_t from, int64_t to);
+
+/*
+ * Fast detection: the process of this incarnation is dead. Ends its registration, and
+ * its controllership, so that leaders move now and not at the end of its session. Any
+ * node may report; the transaction compares the broker epoch. 0; E_CONFLICT: the
+ * registration is another one already; -EBUSY: a partition that it leads was moved for
+ * this cause within 10 s: leave it to the session.
+ */
+int cluster_report_dead(struct cluster *cluster, int32_t broker, int64_t broker_epoch);
+
+/*
  * The tree under cluster/, rendered from a snapshot. `path` is relative ("" = the top,
  * "brokers/ids/0"). kind: 0 and CLUSTER_DIR or CLUSTER_FILE, or -ENOENT.
  *

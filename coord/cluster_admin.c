@@ -18,9 +18,9 @@
 enum { ADMIN_VALUE_MAX = 1 << 20 };
 
 /* {"version":1,"at":"2026-11-29T12:00:00Z","result":"refused","reason":"..."} */
-static void add_outcome(struct cluster *cluster, struct txn *txn,
-                        enum admin_operation operation, const char *result,
-                        const char *reason)
+void cluster_add_outcome(struct cluster *cluster, struct txn *txn,
+                         enum admin_operation operation, const char *result,
+                         const char *reason)
 {
     time_t seconds =
         (time_t)(cluster->params.clock->wall_ms(cluster->params.clock) / 1000);
@@ -205,7 +205,7 @@ static void record_refusal(struct cluster *cluster, const struct snapshot *base,
     struct txn txn;
 
     txn_init(&txn, cluster->prefix);
-    add_outcome(cluster, &txn, operation, "refused", reason);
+    cluster_add_outcome(cluster, &txn, operation, "refused", reason);
     (void)cluster_commit(cluster, &txn, base);
 }
 
@@ -231,7 +231,8 @@ int cluster_admin(struct cluster *cluster, const char *operation_name,
         rc = carry_out(cluster, (enum admin_operation)operation, base, &request, &txn,
                        reason, sizeof(reason));
     if (rc == 0) {
-        add_outcome(cluster, &txn, (enum admin_operation)operation, "done", NULL);
+        cluster_add_outcome(cluster, &txn, (enum admin_operation)operation, "done",
+                            NULL);
         rc = cluster_commit(cluster, &txn, base);
         cluster_explain(why, why_size, "%s", rc ? err_text(rc) : "");
     } else {

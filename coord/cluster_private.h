@@ -67,11 +67,11 @@ struct cluster {
     struct cluster_notice *notices, **notices_end; /* [lock] */
     bool notifying;                                /* [lock] */
     pthread_t notifier;                            /* [lock] while notifying */
-    int64_t shown_revision;                        /* [lock] subscribers have seen it */
+    uint64_t sequence, shown_sequence; /* [lock] of snapshots: latest; seen by all */
 
     pthread_cond_t wake_cond;      /* for the loop */
     bool woken, ending;            /* [lock] */
-    bool notifier_ends;       /* [lock] */
+    bool notifier_ends;            /* [lock] */
     bool notifier_runs, loop_runs; /* [const after open] */
     pthread_t notifier_thread, loop_thread;
 };
@@ -154,6 +154,11 @@ void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
  * added. */
 void cluster_add_tombstone_pruning(struct cluster *cluster, struct txn *txn,
                                    const struct snapshot *base, uint32_t more);
+
+/* Adds the outcome of an admin operation: admin/last/<operation>. */
+void cluster_add_outcome(struct cluster *cluster, struct txn *txn,
+                         enum admin_operation operation, const char *result,
+                         const char *reason);
 
 /* Formats a reason; `why` may be NULL. */
 void cluster_explain(char *why, size_t why_size, const char *format, ...)

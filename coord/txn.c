@@ -1,5 +1,7 @@
 #include "coord/txn.h"
 
+#include "coord/err.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -117,7 +119,29 @@ void txn_delete_prefix(struct txn *txn, const char *format, ...)
     va_end(arguments);
 }
 
-int txn_commit(struct txn *txn, struct store *store, int64_t *revision)
+/* Is the put there? 1 and the revision, 0, or an error. */
+static int find_put(struct store *store, const struct store_op *put, int64_t since,
+                    int64_t *revision)
+{
+    struct store_list list;
+    int rc = store->ops->list(store, put->key, &list);
+
+    if (rc != 0)
+        return rc;
+    for (size_t i = 0; i < list.count && rc == 0; i++) {
+        const struct store_kv *kv = &list.items[i];
+
+        if (strcmp(kv->key, put->key) != 0 || kv->mod_revision <= since ||
+            strcmp(kv->value, put->value) != 0)
+            continue;
+        *revision = kv->mod_revision;
+        rc = 1;
+    }
+    store_list_free(&list);
+    return rc;
+}
+
+static int commit_kept(struct txn *txn, struct store *store, int64_t *revision)
 {
     struct store_txn request = {
         .compares = txn->compares,
@@ -125,10 +149,33 @@ int txn_commit(struct txn *txn, struct store *store, int64_t *revision)
         .ops = txn->ops,
         .op_count = txn->op_count,
     };
-    int rc = txn->error;
 
-    if (rc == 0)
-        rc = store->ops->commit(store, &request, revision);
+    return txn->error ? txn->error : store->ops->commit(store, &request, revision);
+}
+
+int txn_commit_sure(struct txn *txn, struct store *store, int64_t since,
+                    int64_t *revision)
+{
+    int rc = commit_kept(txn, store, revision);
+
+    for (size_t i = 0; i < txn->op_count && rc == E_OUTCOME_UNKNOWN; i++) {
+        int found;
+
+        if (txn->ops[i].verb != STORE_PUT)
+            continue;
+        found = find_put(store, &txn->ops[i], since, revision);
+        if (found >= 0)
+            rc = found == 1 ? 0 : E_CONFLICT;
+        break;
+    }
+    txn_free(txn);
+    return rc;
+}
+
+int txn_commit(struct txn *txn, struct store *store, int64_t *revision)
+{
+    int rc = commit_kept(txn, store, revision);
+
     txn_free(txn);
     return rc;
 }

@@ -41,6 +41,13 @@ void txn_fail(struct txn *txn,
 
 /* 0 and the revision; the first error; or what the store's commit returns. Frees. */
 int txn_commit(struct txn *txn, struct store *store, int64_t *revision);
+/*
+ * The same for a shared store: after E_OUTCOME_UNKNOWN it looks whether the first put
+ * is there, younger than `since`. E_CONFLICT if it is not: look again and decide anew.
+ * That is for what may be decided twice; it could still come to pass.
+ */
+int txn_commit_sure(struct txn *txn, struct store *store, int64_t since,
+                    int64_t *revision);
 void txn_free(struct txn *txn);
 
 #endif

@@ -1,0 +1,348 @@
+/*
+ * What the layer above asks of the store for replication: changes of in-sync replicas,
+ * taking this node out, ending a dead node's registration.
+ */
+#include "coord/cluster_private.h"
+#include "coord/err.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STATE_MAX = 64 * 1024,
+    REPORT_REST_MS = 10000, /* at most one move of a partition for this cause */
+};
+
+void cluster_session(struct cluster *cluster, struct cluster_session *out)
+{
+    struct store_status status;
+
+    if (!cluster->shared) {
+        *out = (struct cluster_session){.reachable = true, .deadline_ns = INT64_MAX};
+        return;
+    }
+    cluster->store->ops->status(cluster->store, &status);
+    *out = (struct cluster_session){
+        .shared = true,
+        .reachable = status.reachable,
+        .lost = status.session_lost,
+        .silent_since_ms = status.silent_since_ms,
+        .deadline_ns = status.session_deadline_ns,
+    };
+    pthread_mutex_lock(&cluster->publish_lock);
+    out->lost |= cluster->session_lost;
+    pthread_mutex_unlock(&cluster->publish_lock);
+}
+
+static const struct snapshot_topic *find_topic(const struct snapshot *snapshot,
+                                               const struct topic_id *id,
+                                               int32_t partition)
+{
+    const struct topic *topic = cluster_snapshot_topic_by_id(&snapshot->shown, id);
+
+    return topic && partition >= 0 && partition < topic->partition_count
+               ? (const struct snapshot_topic *)topic
+               : NULL;
+}
+
+/* [cluster] Compares this node's registration: a node that is fenced changes nothing.
+ */
+static void compare_self(struct txn *txn, const struct snapshot *base)
+{
+    if (base->shown.self_epoch <= 0)
+        txn_fail(txn, E_SESSION_LOST);
+    txn_compare(txn, STORE_CREATE_REVISION, base->shown.self_epoch,
+                "brokers/ids/%" PRId32, base->shown.self);
+}
+
+static void put_state(struct txn *txn, const struct snapshot_topic *topic,
+                      int32_t partition, int64_t expected_revision,
+                      const struct partition_state *state)
+{
+    const char *name = topic->topic.name;
+    struct buf value;
+
+    buf_init(&value, STATE_MAX);
+    partition_state_encode(&value, state);
+    txn_compare(txn, STORE_MOD_REVISION, expected_revision,
+                "brokers/topics/%s/partitions/%" PRId32 "/state", name, partition);
+    txn_put(txn, false, &value, "brokers/topics/%s/partitions/%" PRId32 "/state", name,
+            partition);
+    buf_free(&value);
+}
+
+/* Does this incarnation of this node lead in the state as stored? An earlier one's
+ * epoch must not be resumed: a write would make it look like this one's. */
+static bool leads(const struct snapshot *base, const struct snapshot_topic *topic,
+                  int32_t partition)
+{
+    return topic->states[partition].leader == base->shown.self &&
+           topic->infos[partition].state_revision > base->shown.self_epoch;
+}
+
+static int add_isr_change(const struct snapshot *base,
+                          const struct snapshot_topic *topic, int32_t partition,
+                          int64_t expected_revision, const struct leadership *next,
+                          struct txn *txn)
+{
+    const struct partition_state *old = &topic->states[partition];
+    struct partition_state state;
+    int rc;
+
+    if (topic->infos[partition].state_revision != expected_revision)
+        return E_CONFLICT;
+    if (!leads(base, topic, partition) || next->leader != old->leader ||
+        next->leader_epoch != old->leader_epoch)
+        return E_NOT_LEADER;
+    rc = partition_state_from_leadership(next, old, &state);
+    if (rc != 0)
+        return rc;
+    compare_self(txn, base);
+    put_state(txn, topic, partition, expected_revision, &state);
+    partition_state_free(&state);
+    return 0;
+}
+
+int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic_id,
+                       int32_t partition, int64_t expected_state_revision,
+                       const struct leadership *next,
+                       const struct broker_incarnation *joining, uint32_t joining_count,
+                       int64_t *state_revision)
+{
+    const struct snapshot *base = cluster_get(cluster);
+    const struct snapshot_topic *topic = find_topic(base, topic_id, partition);
+    int64_t revision = 0;
+    struct txn txn;
+    int rc = topic ? 0 : E_UNKNOWN_TOPIC;
+
+    txn_init(&txn, cluster->prefix);
+    if (rc == 0)
+        rc =
+            add_isr_change(base, topic, partition, expected_state_revision, next, &txn);
+    for (uint32_t i = 0; i < joining_count; i++)
+        if (joining[i].id != cluster->self)
+            txn_compare(&txn, STORE_CREATE_REVISION, joining[i].epoch,
+                        "brokers/ids/%" PRId32, joining[i].id);
+    txn_fail(&txn, rc);
+    rc = txn_commit(&txn, cluster->store, &revision);
+    if (rc == 0 && state_revision)
+        *state_revision = revision;
+    snapshot_unref(base);
+    return rc;
+}
+
+/* One attempt; 1: there is nothing to do. */
+static int take_out_once(struct cluster *cluster, const struct topic_id *topic_id,
+                         int32_t partition, const struct suspect *suspect)
+{
+    const struct snapshot_topic *topic;
+    struct partition_state state;
+    struct leadership old, next;
+    const struct snapshot *base;
+    struct txn txn;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    topic = find_topic(base, topic_id, partition);
+    if (!topic)
+        return cluster_end(cluster, base, E_UNKNOWN_TOPIC);
+    if (topic->states[partition].leader_epoch < 0)
+        return cluster_end(cluster, base, 0);
+    rc = partition_state_to_leadership(&topic->states[partition], &old);
+    if (rc == 0)
+        rc = leadership_take_out(&old, suspect, &next);
+    if (rc <= 0)
+        return cluster_end(cluster, base, rc);
+    rc = partition_state_from_leadership(&next, &topic->states[partition], &state);
+    if (rc != 0)
+        return cluster_end(cluster, base, rc);
+    txn_init(&txn, cluster->prefix);
+    if (cluster->shared)
+        compare_self(&txn, base);
+    put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
+    partition_state_free(&state);
+    rc = cluster_commit(cluster, &txn, base);
+    return cluster_end(cluster, base, rc);
+}
+
+int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
+                     int32_t partition, const struct suspect *suspect)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = take_out_once(cluster, topic, partition, suspect);
+    while (cluster_again(&rc, &attempts));
+    return rc;
+}
+
+static int record_loss_once(struct cluster *cluster, const struct topic_id *topic_id,
+                            int32_t partition, int32_t epoch, int64_t from, int64_t to)
+{
+    const struct snapshot_topic *topic;
+    struct partition_state state;
+    const struct snapshot *base;
+    struct txn txn;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    topic = find_topic(base, topic_id, partition);
+    if (!topic || topic->states[partition].loss.epoch != epoch)
+        return cluster_end(cluster, base, topic ? 0 : E_UNKNOWN_TOPIC);
+    if (!leads(base, topic, partition))
+        return cluster_end(cluster, base, E_NOT_LEADER);
+    rc = partition_state_copy(&state, &topic->states[partition]);
+    if (rc != 0)
+        return cluster_end(cluster, base, rc);
+    if (from >= 0)
+        state.loss.from = from;
+    if (to >= 0)
+        state.loss.to = to;
+    txn_init(&txn, cluster->prefix);
+    if (cluster->shared)
+        compare_self(&txn, base);
+    put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
+    partition_state_free(&state);
+    rc = cluster_commit(cluster, &txn, base);
+    return cluster_end(cluster, base, rc);
+}
+
+int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
+                        int32_t partition, int32_t epoch, int64_t from, int64_t to)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = record_loss_once(cluster, topic, partition, epoch, from, to);
+    while (cluster_again(&rc, &attempts));
+    return rc;
+}
+
+/* ---- fast detection ---- */
+
+/* A partition that was moved for a report. */
+struct dead_report {
+    struct dead_report *next;
+    struct topic_id topic;
+    int32_t partition;
+    int64_t at_ms;
+};
+
+void cluster_reports_free(struct cluster *cluster)
+{
+    while (cluster->reports) {
+        struct dead_report *report = cluster->reports;
+
+        cluster->reports = report->next;
+        free(report);
+    }
+}
+
+static void forget_old(struct cluster *cluster, int64_t now_ms)
+{
+    struct dead_report **link = &cluster->reports;
+
+    while (*link) {
+        struct dead_report *report = *link;
+
+        if (now_ms - report->at_ms < REPORT_REST_MS) {
+            link = &report->next;
+            continue;
+        }
+        *link = report->next;
+        free(report);
+    }
+}
+
+static bool is_reported(const struct cluster *cluster, const struct topic *topic,
+                        int32_t partition)
+{
+    for (const struct dead_report *report = cluster->reports; report;
+         report = report->next)
+        if (report->partition == partition &&
+            topic_id_equal(&report->topic, &topic->id))
+            return true;
+    return false;
+}
+
+/* Calls it for each partition that the broker leads; ends when fn says false. */
+static bool each_led(struct cluster *cluster, const struct snapshot *base,
+                     int32_t broker, int64_t now_ms,
+                     bool (*fn)(struct cluster *cluster, const struct topic *topic,
+                                int32_t partition, int64_t now_ms))
+{
+    for (uint32_t i = 0; i < base->shown.topic_count; i++) {
+        const struct topic *topic = base->topics[i];
+
+        for (int32_t p = 0; p < topic->partition_count; p++)
+            if (topic->partitions[p].leader == broker && !fn(cluster, topic, p, now_ms))
+                return false;
+    }
+    return true;
+}
+
+static bool may_move(struct cluster *cluster, const struct topic *topic,
+                     int32_t partition, int64_t now_ms)
+{
+    (void)now_ms;
+    return !is_reported(cluster, topic, partition);
+}
+
+static bool note_move(struct cluster *cluster, const struct topic *topic,
+                      int32_t partition, int64_t now_ms)
+{
+    struct dead_report *report = calloc(1, sizeof(*report));
+
+    if (report) {
+        report->topic = topic->id;
+        report->partition = partition;
+        report->at_ms = now_ms;
+        report->next = cluster->reports;
+        cluster->reports = report;
+    }
+    return true;
+}
+
+static int end_registration(struct cluster *cluster, const struct snapshot *base,
+                            int32_t broker, int64_t broker_epoch)
+{
+    bool controls = base->shown.controller == broker && base->controller_revision > 0;
+    struct txn txn;
+
+    txn_init(&txn, cluster->prefix);
+    compare_self(&txn, base);
+    txn_compare(&txn, STORE_CREATE_REVISION, broker_epoch, "brokers/ids/%" PRId32,
+                broker);
+    txn_delete(&txn, "brokers/ids/%" PRId32, broker);
+    if (controls) {
+        txn_compare(&txn, STORE_CREATE_REVISION, base->controller_revision,
+                    "controller");
+        txn_delete(&txn, "controller");
+    }
+    return cluster_commit(cluster, &txn, base);
+}
+
+int cluster_report_dead(struct cluster *cluster, int32_t broker, int64_t broker_epoch)
+{
+    int64_t now_ms = clock_mono_ms(cluster->params.clock);
+    const struct broker_info *info;
+    const struct snapshot *base;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    info = cluster_snapshot_broker(&base->shown, broker);
+    forget_old(cluster, now_ms);
+    if (!cluster->shared || broker == cluster->self)
+        rc = -EINVAL;
+    else if (!info || info->epoch != broker_epoch)
+        rc = E_CONFLICT;
+    else if (!each_led(cluster, base, broker, now_ms, may_move))
+        rc = -EBUSY;
+    else
+        rc = end_registration(cluster, base, broker, broker_epoch);
+    if (rc == 0)
+        (void)each_led(cluster, base, broker, now_ms, note_move);
+    rc = cluster_end(cluster, base, rc);
+    return rc == -EAGAIN ? E_CONFLICT : rc;
+}
