@@ -329,18 +329,19 @@ static const struct setting table_topic[] = {
      .type = SETTING_TIME,
      AT(segment_ms),
      RANGE(1, AGE_MAX_MS, 7 * DAY_MS),
-     .help = "A new segment begins at this age"},
+     .help = "A new segment begins at this age, or at retention_ms if that is less"},
     {.name = "retention_ms",
      .type = SETTING_TIME,
      AT(retention_ms),
      RANGE(-1, AGE_MAX_MS, 7 * DAY_MS),
-     .help = "Closed segments that are older are deleted; -1: never"},
+     .help = "Messages that are older are deleted, whole segments at a time: the last "
+             "at twice this age; -1: never"},
     {.name = "retention_bytes",
      .type = SETTING_SIZE,
      AT(retention_bytes),
      RANGE(-1, EXACT_MAX, -1),
-     .help = "The oldest closed segments are deleted while a partition is larger; -1: "
-             "never"},
+     .help = "The oldest segments are deleted while as much as this is left: a "
+             "partition keeps up to twice as much; -1: never"},
     {.name = "cleanup_policy",
      .type = SETTING_CLEANUP,
      AT(cleanup_policy),

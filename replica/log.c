@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEGMENT_TEXT_MAX = INT32_MAX };
+enum { SEGMENT_TEXT_MAX = INT32_MAX, ROLL_LEAST_MS = 1000, ROLL_LEAST_BYTES = 65536 };
 static const int64_t segment_offsets_max = INT64_C(1) << 31;
 
 /* ---- open and close -------------------------------------------------------- */
@@ -166,6 +166,29 @@ int log_roll(struct log *log)
     return 0;
 }
 
+/*
+ * Only closed segments can expire. So that messages go soon after they may, segments
+ * are no older and no larger than what is retained: a message outlives its time by at
+ * most as much again.
+ */
+int64_t log_roll_after_ms(const struct topic_config *config)
+{
+    int64_t ms = config->retention_ms;
+    if (!(config->cleanup_policy & CLEANUP_DELETE) || ms < 0)
+        return config->segment_ms;
+    ms = ms > ROLL_LEAST_MS ? ms : ROLL_LEAST_MS;
+    return ms < config->segment_ms ? ms : config->segment_ms;
+}
+
+static int64_t roll_after_bytes(const struct topic_config *config)
+{
+    int64_t bytes = config->retention_bytes;
+    if (!(config->cleanup_policy & CLEANUP_DELETE) || bytes < 0)
+        return config->segment_bytes;
+    bytes = bytes > ROLL_LEAST_BYTES ? bytes : ROLL_LEAST_BYTES;
+    return bytes < config->segment_bytes ? bytes : config->segment_bytes;
+}
+
 static bool must_roll(const struct log *log, const struct segment *active,
                       const struct batch *batch)
 {
@@ -176,8 +199,9 @@ static bool must_roll(const struct log *log, const struct segment *active,
     if (active->text_size == 0)
         return false;
     int64_t size = active->text_size + batch->length;
-    return size > log->config.segment_bytes || size > SEGMENT_TEXT_MAX ||
-           batch->timestamp_ms - log->active_first_ms >= log->config.segment_ms;
+    return size > roll_after_bytes(&log->config) || size > SEGMENT_TEXT_MAX ||
+           batch->timestamp_ms - log->active_first_ms >=
+               log_roll_after_ms(&log->config);
 }
 
 static void publish(struct log *log, struct segment *segment, const struct batch *batch)

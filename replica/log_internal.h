@@ -77,6 +77,8 @@ bool log_must_retry(struct log *log, int *rc);
 
 /* [append lock] Closes the last segment and begins one at the log's end. */
 int log_roll(struct log *log);
+/* The age at which a segment is closed. */
+int64_t log_roll_after_ms(const struct topic_config *config);
 /* Bytes on disk of a segment. [lock] */
 int64_t log_segment_bytes(const struct segment *segment);
 /* [append lock, not lock] Takes segments [first, end) out of the table, for good; their

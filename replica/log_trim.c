@@ -185,15 +185,13 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
     if (atomic_load(&log->offline))
         return E_OFFLINE;
     /* A log that nobody writes to any more must expire, too. */
+    int rolled = 0;
     const struct segment *last = log->segments[log->count - 1];
     if (!(last->flags & SEGMENT_CLOSED) && last->text_size > 0 &&
         last->end_offset <= high_watermark && log->config.retention_ms >= 0 &&
-        now_ms - log->active_first_ms >= log->config.segment_ms &&
-        now_ms - last->last_timestamp_ms > log->config.retention_ms) {
-        int rc = log_roll(log);
-        if (rc != 0)
-            return rc;
-    }
+        now_ms - log->active_first_ms >= log_roll_after_ms(&log->config) &&
+        now_ms - last->last_timestamp_ms > log->config.retention_ms)
+        rolled = log_roll(log); /* on a full disk the closed ones go nevertheless */
     int64_t bytes = log->end.position - log->segments[0]->position;
     size_t n = 0;
     for (; n < log->count; n++) {
@@ -204,7 +202,7 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
             break;
         bytes -= segment->text_size;
     }
-    int rc = n > 0 ? drop_first(log, n) : 0;
+    int rc = n > 0 ? drop_first(log, n) : rolled;
     return rc != 0 ? rc : (int)n;
 }
 

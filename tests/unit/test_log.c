@@ -246,6 +246,59 @@ static void test_retention_by_time(void **state)
     log_rig_remove(&rig);
 }
 
+static void test_short_retention_rolls(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    make(&rig);
+    /* The defaults for segments: what is asked of retention decides. */
+    rig.config.segment_ms = 7 * 24 * 3600 * INT64_C(1000);
+    rig.config.segment_bytes = 256 << 20;
+    rig.config.retention_ms = 60000;
+    log_reconfigure(rig.log, &rig.config);
+    fill(&rig, 10);
+    assert_int_equal(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 59000), 0);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 61000) > 0);
+    struct log_bounds bounds;
+    log_bounds_get(rig.log, &bounds);
+    assert_int_equal(bounds.start.offset, log_rig_end(&rig));
+
+    /* Written to all the time, a log keeps no more than twice that. */
+    for (int i = 0; i < 300; i++) {
+        rig.now_ms += 1000;
+        fill(&rig, 1);
+        (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+    }
+    log_bounds_get(rig.log, &bounds);
+    assert_in_range(log_rig_end(&rig) - bounds.start.offset, 60, 122);
+
+    rig.config.retention_ms = -1;
+    rig.config.retention_bytes = 100000;
+    log_reconfigure(rig.log, &rig.config);
+    for (int i = 0; i < 5000; i++)
+        assert_int_equal(log_rig_append(&rig, 1, 100), 0);
+    (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+    log_bounds_get(rig.log, &bounds);
+    assert_in_range(bounds.end.position - bounds.start.position, 100000, 200100);
+    log_rig_remove(&rig);
+}
+
+static void test_retention_on_a_full_disk(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    make(&rig);
+    fill(&rig, 100);
+    rig.config.retention_ms = 1000;
+    log_reconfigure(rig.log, &rig.config);
+    assert_true(closed_segments(&rig) > 0);
+    fake_disk_fail_after(rig.fake, 0, ENOSPC, false);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 5000) > 0);
+    assert_int_equal(closed_segments(&rig), 0);
+    fill(&rig, 3);
+    log_rig_remove(&rig);
+}
+
 /* A crash while segments are dropped is no damage. */
 static void test_crash_while_dropping(void **state)
 {
@@ -514,6 +567,8 @@ int main(void)
         cmocka_unit_test(test_truncate_inside_a_batch),
         cmocka_unit_test(test_retention_by_bytes),
         cmocka_unit_test(test_retention_by_time),
+        cmocka_unit_test(test_short_retention_rolls),
+        cmocka_unit_test(test_retention_on_a_full_disk),
         cmocka_unit_test(test_crash_while_dropping),
         cmocka_unit_test(test_raise_start),
         cmocka_unit_test(test_extent_outlives_its_segment),
