@@ -337,7 +337,7 @@ static void revoke(struct etcd_session *session, int64_t lease)
 
 int etcd_session_open(struct etcd_session *session, int64_t ttl_ms)
 {
-    int64_t lease, ttl_s, sent_ns;
+    int64_t lease = 0, ttl_s = 0, sent_ns = 0;
 
     if (ttl_ms <= 0)
         return -EINVAL;
