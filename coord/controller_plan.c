@@ -51,9 +51,8 @@ static int create(const struct plan_view *view, const struct plan_partition *par
                   struct plan_change *out)
 {
     out->reason = PLAN_CREATE;
-    out->state = (struct leadership){.controller_epoch = view->controller_epoch,
-                                     .leader = -1,
-                                     .lossy_epoch = -1};
+    out->state = (struct leadership){
+        .controller_epoch = view->controller_epoch, .leader = -1, .lossy_epoch = -1};
     for (uint32_t i = 0; i < partition->replicas.count; i++) {
         if (live(view, partition->replicas.ids[i])) {
             replica_ids_add(&out->state.isr, partition->replicas.ids[i]);

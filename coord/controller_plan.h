@@ -1,8 +1,8 @@
 /*
  * What a controller does about one partition, given what the store holds and who is
- * alive: which state to store next. The controller looks at every partition that a change
- * may concern, and commits what this module plans; where a comparison fails it looks
- * again at what the store has by then.
+ * alive: which state to store next. The controller looks at every partition that a
+ * change may concern, and commits what this module plans; where a comparison fails it
+ * looks again at what the store has by then.
  *
  *     if (plan_partition(&view, &partition, &change) > 0)
  *         commit: controller's create revision == own
@@ -23,7 +23,7 @@
 struct plan_node {
     int32_t id;
     int64_t broker_epoch; /* create revision of its registration */
-    bool leaving; /* it is about to stop: leads only where nobody else can */
+    bool leaving;         /* it is about to stop: leads only where nobody else can */
 };
 
 struct plan_view {
@@ -46,14 +46,14 @@ struct plan_partition {
     int64_t min_insync;
     int64_t unclean_wait_ms;     /* -1: never elect an unclean leader */
     int64_t leaderless_since_ms; /* by the controller's clock; -1: it has a leader */
-    bool prefer; /* leadership is to return to the preferred replica */
+    bool prefer;                 /* leadership is to return to the preferred replica */
 };
 
 enum plan_reason {
     PLAN_CREATE,
-    PLAN_ELECT,     /* a new leader, or a new epoch of a restarted one */
+    PLAN_ELECT,      /* a new leader, or a new epoch of a restarted one */
     PLAN_LEADERLESS, /* nobody can lead: the leader is -1 from now on */
-    PLAN_UNCLEAN,   /* elected a leader that may lack committed messages */
+    PLAN_UNCLEAN,    /* elected a leader that may lack committed messages */
     PLAN_PREFER,
     PLAN_GROW,
     PLAN_SHRINK,

@@ -13,6 +13,8 @@
 #include "coord/diag.h"
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/leadership.h"
+#include "coord/mutation.h"
 #include "coord/problems.h"
 #include "coord/settings.h"
 #include "coord/store_check.h"

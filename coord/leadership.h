@@ -25,7 +25,8 @@ struct replica_ids {
 };
 
 enum suspect_kind {
-    SUSPECT_CRASHED, /* its machine crashed before all was flushed: a tail may be gone */
+    SUSPECT_CRASHED,  /* its machine crashed before all was flushed: a tail may be gone
+                       */
     SUSPECT_UNUSABLE, /* damaged or offline: not to lead whatever happens */
 };
 
@@ -42,8 +43,9 @@ struct leadership {
     int32_t leader; /* -1: none */
     int32_t leader_epoch;
     struct replica_ids isr; /* may be empty: every member took itself out */
-    /* Eligible replicas: they left the ISR while it was below the minimum, when the high
-     * watermark stood still. Only non-empty while the high watermark stands still. */
+    /* Eligible replicas: they left the ISR while it was below the minimum, when the
+     * high watermark stood still. Only non-empty while the high watermark stands still.
+     */
     struct replica_ids elr;
     uint32_t suspect_count;
     struct suspect suspects[LEADERSHIP_REPLICAS_MAX];

@@ -92,3 +92,38 @@ int epochs_build(struct epoch_list *list, struct log *log)
     };
     return rc ? rc : add_segment(&build, &active);
 }
+
+int32_t epochs_last(const struct epoch_list *list)
+{
+    return list->count ? list->items[list->count - 1].epoch : -1;
+}
+
+int32_t epochs_at(const struct epoch_list *list, int64_t offset)
+{
+    for (size_t i = list->count; i > 0; i--) {
+        if (list->items[i - 1].offset <= offset) {
+            return list->items[i - 1].epoch;
+        }
+    }
+    return -1;
+}
+
+bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
+                struct epoch_end *out)
+{
+    for (size_t i = list->count; i > 0; i--) {
+        if (list->items[i - 1].epoch <= epoch) {
+            out->epoch = list->items[i - 1].epoch;
+            out->end_offset = i == list->count ? log_end_offset : list->items[i].offset;
+            return true;
+        }
+    }
+    return false;
+}
+
+void epochs_cut(struct epoch_list *list, int64_t offset)
+{
+    while (list->count && list->items[list->count - 1].offset >= offset) {
+        list->count--;
+    }
+}

@@ -30,4 +30,26 @@ int epochs_add(struct epoch_list *list, int32_t epoch, int64_t offset);
 
 void epochs_free(struct epoch_list *list);
 
+/* ---- look-ups, for truncation; pure ---- */
+
+/* The epoch of the last batch; -1: the list is empty. */
+int32_t epochs_last(const struct epoch_list *list);
+/* The epoch of the batch at `offset`; -1 if it lies below all that is known. */
+int32_t epochs_at(const struct epoch_list *list, int64_t offset);
+
+/*
+ * The largest known epoch that is not above `epoch`, and the offset at which it ends in
+ * this log (that is where the next one begins, or log_end_offset). false if there is
+ * none: the log has nothing of that epoch or older.
+ */
+struct epoch_end {
+    int32_t epoch;
+    int64_t end_offset;
+};
+bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
+                struct epoch_end *out);
+
+/* The log was cut so that `offset` is its end: forgets what began there or later. */
+void epochs_cut(struct epoch_list *list, int64_t offset);
+
 #endif

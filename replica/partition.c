@@ -33,13 +33,19 @@ static void report_damage(void *arg, const struct log_damage *damage)
 static void set_leadership(struct partition *partition, const struct topic *topic)
 {
     const struct partition_info *info = &topic->partitions[partition->index];
-    const struct core_leadership leadership = {
+    struct leadership state = {
         .leader = info->leader,
         .leader_epoch = info->leader_epoch,
+        .lossy_epoch = -1,
+    };
+    for (uint32_t i = 0; i < info->isr_count; i++) {
+        replica_ids_add(&state.isr, info->isr[i]);
+    }
+    const struct core_leadership leadership = {
+        .state = &state,
+        .revision = 1, /* on one machine the state is that of this process */
         .replicas = info->replicas,
         .replica_count = info->replica_count,
-        .isr = info->isr,
-        .isr_count = info->isr_count,
     };
     int rc = core_lead(&partition->core, &leadership);
     if (rc && rc != E_FENCED_EPOCH) {

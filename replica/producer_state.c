@@ -60,6 +60,11 @@ static struct producer *find(const struct producer_state *state, int64_t id)
     return producer;
 }
 
+bool producer_state_knows(const struct producer_state *state, int64_t producer_id)
+{
+    return find(state, producer_id) != NULL;
+}
+
 enum producer_verdict producer_state_check(const struct producer_state *state,
                                            const struct batch *batch, int64_t *original)
 {

@@ -34,6 +34,9 @@ enum producer_verdict producer_state_check(const struct producer_state *state,
                                            const struct batch *batch,
                                            int64_t *original);
 
+/* Is anything kept of this producer? */
+bool producer_state_knows(const struct producer_state *state, int64_t producer_id);
+
 /* Takes a stored batch into account; batches come in offset order. 0 or -ENOMEM. */
 int producer_state_add(struct producer_state *state, const struct batch *batch);
 

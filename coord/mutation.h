@@ -1,0 +1,33 @@
+/*
+ * Mutations: faults that the tests build into the decision code on purpose, to prove
+ * that the simulator finds them. A product build defines none, and every
+ * MUTATION(...) is the constant 0 there.
+ *
+ *     if (!MUTATION(MUTATE_NO_EPOCH_CHECK) && request->leader_epoch < epoch) ...
+ */
+#ifndef TOPICFS_MUTATION_H
+#define TOPICFS_MUTATION_H
+
+enum mutation {
+    MUTATE_CUT_TO_HW = 1,         /* a follower cuts to its HW, not to the divergence */
+    MUTATE_COUNT_OUT_OF_SYNC = 2, /* a replica joins the ISR without having caught up */
+    MUTATE_NO_EPOCH_CHECK = 3,    /* requests and replies of another epoch are taken */
+    MUTATE_NO_BROKER_EPOCH = 4,   /* an expansion does not compare the registration */
+    MUTATE_ACK_BEFORE_FLUSH = 5,  /* a replica counts what it has not flushed */
+    MUTATE_NO_CONTROLLER_FENCE = 6, /* a controller does not compare its key */
+    MUTATE_HW_BELOW_MINIMUM = 7,    /* the HW rises with too few in-sync replicas */
+    MUTATE_RESUME_EPOCH = 8,        /* a restarted node goes on leading its old epoch */
+    MUTATE_ACK_DUPLICATE = 9,       /* a duplicate is acknowledged at once */
+    MUTATE_KEEP_PRODUCERS = 10,     /* producer state survives a cut */
+    MUTATE_COUNT_DIVERGING = 11,    /* a diverging fetch acknowledges its offset */
+    MUTATE_FORGET_UNKNOWN = 12,     /* an ISR change of unknown outcome is forgotten */
+    MUTATE_LAST = MUTATE_FORGET_UNKNOWN
+};
+
+#ifdef TOPICFS_MUTATION
+#define MUTATION(number) (TOPICFS_MUTATION == (number))
+#else
+#define MUTATION(number) 0
+#endif
+
+#endif

@@ -1,0 +1,140 @@
+#include "replica/fetch_core.h"
+
+static int refuse(const struct partition_core *core, const struct core_replica *replica,
+                  const struct fetch_request *request)
+{
+    if (!MUTATION(MUTATE_NO_EPOCH_CHECK)) {
+        if (request->leader_epoch < core->leader_epoch) {
+            return E_FENCED_EPOCH;
+        }
+        if (request->leader_epoch > core->leader_epoch) {
+            return E_UNKNOWN_EPOCH;
+        }
+    }
+    if (core->role != ROLE_LEADER) {
+        return core->offline ? E_OFFLINE : E_NOT_LEADER;
+    }
+    if (!replica || replica->id == core->self) {
+        return E_NOT_LEADER;
+    }
+    /* The registration that this node sees may be older than the follower's, never
+     * newer; and once an incarnation was heard, an older one is gone. */
+    if (request->broker_epoch < replica->registered_epoch ||
+        request->broker_epoch < replica->broker_epoch) {
+        return E_STALE_BROKER_EPOCH;
+    }
+    if (request->broker_epoch == replica->broker_epoch &&
+        request->sequence <= replica->sequence) {
+        return E_CONFLICT;
+    }
+    return 0;
+}
+
+static void fill(const struct partition_core *core, int64_t log_start,
+                 const struct fetch_request *request, struct fetch_answer *answer)
+{
+    *answer = (struct fetch_answer){
+        .kind = FETCH_DATA,
+        .leader_epoch = core->leader_epoch,
+        .sequence = request->sequence,
+        .log_start = log_start,
+        .log_end = core->log_end_offset,
+        .high_watermark = core->high_watermark,
+    };
+}
+
+/* Where the two logs may differ; false: the follower's is a prefix of this one. */
+static bool diverges(const struct partition_core *core, const struct epoch_list *epochs,
+                     const struct fetch_request *request, struct epoch_end *out)
+{
+    if (request->last_epoch < 0) {
+        return false;
+    }
+    if (!epochs_end(epochs, request->last_epoch, core->log_end_offset, out)) {
+        *out = (struct epoch_end){.epoch = -1, .end_offset = 0};
+        return true;
+    }
+    return out->epoch < request->last_epoch || out->end_offset < request->fetch_offset;
+}
+
+/* An incarnation that was not heard before may hold less than the one before it. */
+static void new_incarnation(struct core_replica *replica, int64_t broker_epoch)
+{
+    replica->broker_epoch = broker_epoch;
+    replica->log_end_offset = -1;
+    replica->leader_end_at_fetch = INT64_MAX;
+}
+
+static void acknowledge(struct partition_core *core, struct core_replica *replica,
+                        const struct fetch_request *request, int64_t now_ms)
+{
+    int64_t end =
+        core->flush_counts ? request->acknowledged_offset : request->fetch_offset;
+    replica->log_end_offset = end < request->fetch_offset ? end : request->fetch_offset;
+    if (replica->log_end_offset >= core->log_end_offset) {
+        replica->caught_up_ms = now_ms;
+    } else if (replica->log_end_offset >= replica->leader_end_at_fetch &&
+               replica->fetch_ms > replica->caught_up_ms) {
+        replica->caught_up_ms = replica->fetch_ms;
+    }
+    replica->leader_end_at_fetch = core->log_end_offset;
+    replica->fetch_ms = now_ms;
+}
+
+void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
+                int64_t log_start, const struct fetch_request *request, int64_t now_ms,
+                struct fetch_answer *answer)
+{
+    struct core_replica *replica = core_replica_find(core, request->follower);
+    fill(core, log_start, request, answer);
+    answer->error = refuse(core, replica, request);
+    if (answer->error) {
+        answer->kind = FETCH_ERROR;
+        return;
+    }
+    if (request->broker_epoch != replica->broker_epoch) {
+        new_incarnation(replica, request->broker_epoch);
+    }
+    replica->sequence = request->sequence;
+    if (request->fetch_offset < log_start ||
+        (request->last_epoch < 0 && request->fetch_offset > core->log_end_offset)) {
+        answer->kind = FETCH_RESTART;
+        return;
+    }
+    if (diverges(core, epochs, request, &answer->diverging)) {
+        answer->kind = FETCH_DIVERGING;
+        if (!MUTATION(MUTATE_COUNT_DIVERGING)) {
+            return;
+        }
+    }
+    acknowledge(core, replica, request, now_ms);
+}
+
+bool fetch_may_wait(const struct fetch_request *request,
+                    const struct fetch_answer *answer)
+{
+    return answer->kind == FETCH_DATA && request->fetch_offset >= answer->log_end &&
+           request->high_watermark >= answer->high_watermark &&
+           request->log_start >= answer->log_start;
+}
+
+void fetch_again(struct partition_core *core, int64_t log_start,
+                 const struct fetch_request *request, struct fetch_answer *answer)
+{
+    const struct core_replica *replica = core_replica_find(core, request->follower);
+    fill(core, log_start, request, answer);
+    if (request->leader_epoch != core->leader_epoch || core->role != ROLE_LEADER ||
+        !replica) {
+        answer->error =
+            request->leader_epoch < core->leader_epoch ? E_FENCED_EPOCH : E_NOT_LEADER;
+    } else if (replica->broker_epoch != request->broker_epoch) {
+        answer->error = E_STALE_BROKER_EPOCH;
+    } else if (replica->sequence != request->sequence) {
+        answer->error = E_CONFLICT;
+    } else if (request->fetch_offset < log_start) {
+        answer->kind = FETCH_RESTART;
+    }
+    if (answer->error) {
+        answer->kind = FETCH_ERROR;
+    }
+}
