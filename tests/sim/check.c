@@ -1,0 +1,476 @@
+#include "tests/sim/check.h"
+
+#include "tests/sim/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { EPOCHS_MAX = 4096 };
+
+struct owner {
+    int32_t node; /* id; 0: nobody yet */
+    int64_t broker_epoch;
+};
+
+/* What was ever committed in a topic, as the first replica saw it whose high watermark
+ * passed it. */
+struct registry {
+    uint32_t topic_id;
+    struct simlog committed;
+    int32_t lossy_epoch;
+    uint32_t owner_count;
+    struct owner owners[EPOCHS_MAX];
+};
+
+struct check {
+    struct registry slots[SLOTS_MAX];
+    int64_t *committed_at; /* by payload: base offset + 1 */
+    uint32_t payloads;
+    struct world *world;
+};
+
+struct check *check_new(void)
+{
+    struct check *check = calloc(1, sizeof *check);
+    if (!check) {
+        abort();
+    }
+    return check;
+}
+
+void check_free(struct check *check)
+{
+    for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
+        free(check->slots[slot].committed.batches);
+    }
+    free(check->committed_at);
+    free(check);
+}
+
+static void begin_topic(struct registry *registry, uint32_t topic_id)
+{
+    memset(registry->owners, 0, registry->owner_count * sizeof registry->owners[0]);
+    registry->owner_count = 0;
+    registry->topic_id = topic_id;
+    registry->lossy_epoch = -1;
+    simlog_create(&registry->committed, topic_id);
+}
+
+void check_reset(struct check *check)
+{
+    for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
+        begin_topic(&check->slots[slot], 0);
+    }
+    if (check->payloads) {
+        memset(check->committed_at, 0, check->payloads * sizeof check->committed_at[0]);
+    }
+}
+
+static int64_t *committed_at(struct check *check, uint32_t payload)
+{
+    if (payload >= check->payloads) {
+        uint32_t count = check->payloads ? check->payloads : 1024;
+        while (count <= payload) {
+            count *= 2;
+        }
+        check->committed_at =
+            realloc(check->committed_at, count * sizeof check->committed_at[0]);
+        if (!check->committed_at) {
+            abort();
+        }
+        memset(check->committed_at + check->payloads, 0,
+               (count - check->payloads) * sizeof check->committed_at[0]);
+        check->payloads = count;
+    }
+    return &check->committed_at[payload];
+}
+
+static bool same(const struct simbatch *a, const struct simbatch *b)
+{
+    return a->base_offset == b->base_offset && a->payload == b->payload &&
+           a->message_count == b->message_count && a->leader_epoch == b->leader_epoch;
+}
+
+/* ---- committed messages are where they must be --------------------------------------
+ */
+
+/* Does the log have all that is committed in [from, to), as far as it was not dropped
+ * by retention? */
+static void complete(struct world *world, int32_t slot, int32_t id, int64_t from,
+                     int64_t to)
+{
+    const struct registry *registry = &world->check->slots[slot];
+    const struct simlog *committed = &registry->committed;
+    const struct simlog *log = &world->nodes[id - 1]->logs[slot];
+    bool flush_ack =
+        world->store.entries[KEY_PARTITION + slot].value.partition.flush_ack;
+    if (log->suspect || from >= to) {
+        return;
+    }
+    if (log->topic_id != registry->topic_id) {
+        world_violation(world, "p%d: n%d is in sync or eligible and has no log", slot,
+                        id);
+        return;
+    }
+    if (from < log->log_start) {
+        from = log->log_start;
+    }
+    uint32_t i = simlog_find(committed, from);
+    uint32_t j = simlog_find(log, from);
+    uint32_t limit = flush_ack ? log->flushed : log->count;
+    for (; i < committed->count && committed->batches[i].base_offset < to; i++, j++) {
+        if (j >= limit || !same(&committed->batches[i], &log->batches[j])) {
+            world_violation(
+                world,
+                "p%d: n%d is in sync or eligible and lacks the committed offset %lld%s",
+                slot, id, (long long)committed->batches[i].base_offset,
+                j >= limit && j < log->count ? " on its disk" : "");
+            return;
+        }
+    }
+}
+
+static void members_complete(struct world *world, int32_t slot, int64_t from,
+                             int64_t to)
+{
+    const struct entry *entry = &world->store.entries[KEY_STATE + slot];
+    const struct leadership *state = &entry->value.state;
+    if (!entry->present) {
+        return;
+    }
+    for (uint32_t i = 0; i < state->isr.count; i++) {
+        complete(world, slot, state->isr.ids[i], from, to);
+    }
+    for (uint32_t i = 0; i < state->elr.count; i++) {
+        complete(world, slot, state->elr.ids[i], from, to);
+    }
+}
+
+void check_log_shrunk(struct node *node, int32_t slot)
+{
+    struct world *world = node->world;
+    const struct registry *registry = &world->check->slots[slot];
+    const struct entry *entry = &world->store.entries[KEY_STATE + slot];
+    const struct leadership *state = &entry->value.state;
+    if (!entry->present || !registry->topic_id ||
+        node->logs[slot].topic_id != registry->topic_id) {
+        return;
+    }
+    if (replica_ids_contain(&state->isr, node_id(node)) ||
+        replica_ids_contain(&state->elr, node_id(node))) {
+        complete(world, slot, node_id(node), 0, simlog_end(&registry->committed));
+    }
+}
+
+/* ---- the high watermark -------------------------------------------------------------
+ */
+
+static void compare(struct world *world, const struct node *node, int32_t slot,
+                    int64_t from, int64_t to)
+{
+    const struct simlog *committed = &world->check->slots[slot].committed;
+    const struct simlog *log = &node->logs[slot];
+    from = from < log->log_start ? log->log_start : from;
+    uint32_t i = simlog_find(committed, from);
+    uint32_t j = simlog_find(log, from);
+    for (; i < committed->count && committed->batches[i].base_offset < to; i++, j++) {
+        if (j >= log->count || !same(&committed->batches[i], &log->batches[j])) {
+            world_violation(world,
+                            "p%d: n%d shows another message at offset %lld than was "
+                            "committed",
+                            slot, node_id(node),
+                            (long long)committed->batches[i].base_offset);
+            return;
+        }
+    }
+}
+
+static void extend(struct world *world, const struct node *node, int32_t slot,
+                   int64_t to)
+{
+    struct simlog *committed = &world->check->slots[slot].committed;
+    const struct simlog *log = &node->logs[slot];
+    int64_t end = simlog_end(committed);
+    for (uint32_t i = simlog_find(log, end); end < to; i++) {
+        if (i >= log->count || log->batches[i].base_offset != end) {
+            world_violation(world, "p%d: n%d has a gap at offset %lld", slot,
+                            node_id(node), (long long)end);
+            return;
+        }
+        int64_t *at = committed_at(world->check, log->batches[i].payload);
+        if (*at) {
+            world_violation(world, "p%d: a batch is stored twice, at %lld and %lld",
+                            slot, (long long)*at - 1, (long long)end);
+            return;
+        }
+        *at = end + 1;
+        simlog_append(committed, &log->batches[i]);
+        end = simlog_end(committed);
+    }
+    if (end != to) {
+        world_violation(world, "p%d: n%d's high watermark %lld is inside of a batch",
+                        slot, node_id(node), (long long)to);
+    }
+}
+
+/* Does the node still act on what was before the last possible loss? Then what it
+ * commits is part of that loss. */
+static bool before_loss(const struct node *node, int32_t slot)
+{
+    const struct registry *registry = &node->world->check->slots[slot];
+    return node->replicas[slot].topic_id != registry->topic_id ||
+           node->replicas[slot].core.state.lossy_epoch < registry->lossy_epoch;
+}
+
+void check_high_watermark(struct node *node, int32_t slot, int64_t before)
+{
+    struct world *world = node->world;
+    struct registry *registry = &world->check->slots[slot];
+    int64_t after = node->replicas[slot].core.high_watermark;
+    if (after < before) {
+        world_violation(world, "p%d: n%d's high watermark fell from %lld to %lld", slot,
+                        node_id(node), (long long)before, (long long)after);
+    }
+    if (before_loss(node, slot)) {
+        return;
+    }
+    int64_t end = simlog_end(&registry->committed);
+    compare(world, node, slot, before, after < end ? after : end);
+    if (after > end && !world->failed) {
+        extend(world, node, slot, after);
+        if (!world->failed) {
+            members_complete(world, slot, end, after);
+        }
+    }
+}
+
+void check_acknowledged(struct node *node, int32_t slot, const struct waiter *waiter)
+{
+    struct world *world = node->world;
+    if (before_loss(node, slot)) {
+        return;
+    }
+    if (*committed_at(world->check, waiter->payload) != waiter->base_offset + 1) {
+        world_violation(world,
+                        "p%d: n%d acknowledged a batch at offset %lld that is not "
+                        "committed there",
+                        slot, node_id(node), (long long)waiter->base_offset);
+    }
+}
+
+/* ---- leaders ------------------------------------------------------------------------
+ */
+
+void check_leads(struct node *node, int32_t slot)
+{
+    struct world *world = node->world;
+    struct registry *registry = &world->check->slots[slot];
+    int32_t epoch = node->replicas[slot].core.leader_epoch;
+    if (node->replicas[slot].topic_id != registry->topic_id || epoch < 0 ||
+        epoch >= EPOCHS_MAX) {
+        return;
+    }
+    if ((uint32_t)epoch >= registry->owner_count) {
+        registry->owner_count = (uint32_t)epoch + 1;
+    }
+    struct owner *owner = &registry->owners[epoch];
+    if (!owner->node) {
+        *owner = (struct owner){node_id(node), node->broker_epoch};
+    } else if (owner->node != node_id(node) ||
+               owner->broker_epoch != node->broker_epoch) {
+        world_violation(
+            world,
+            "p%d: epoch %d has two leaders, n%d (broker epoch %lld) and n%d "
+            "(%lld)",
+            slot, epoch, owner->node, (long long)owner->broker_epoch, node_id(node),
+            (long long)node->broker_epoch);
+    }
+}
+
+/* ---- the store ----------------------------------------------------------------------
+ */
+
+/* A leader was elected that may lack committed messages: what it lacks is lost, and
+ * recorded as such. That is allowed only where the settings accept it. */
+static void possible_loss(struct world *world, int32_t slot,
+                          const struct leadership *state)
+{
+    struct registry *registry = &world->check->slots[slot];
+    const struct partition_value *settings =
+        &world->store.entries[KEY_PARTITION + slot].value.partition;
+    const struct simlog *log = &world->nodes[state->leader - 1]->logs[slot];
+    struct simlog *committed = &registry->committed;
+    uint32_t kept = 0;
+    if (settings->flush_ack && settings->unclean_wait_ms < 0) {
+        world_violation(world, "p%d: an election that may lose messages, in epoch %d",
+                        slot, state->leader_epoch);
+        return;
+    }
+    while (kept < committed->count && log->topic_id == registry->topic_id &&
+           committed->batches[kept].base_offset < log->log_start) {
+        kept++;
+    }
+    uint32_t at = simlog_find(log, log->log_start);
+    while (kept < committed->count && at < log->count &&
+           same(&committed->batches[kept], &log->batches[at])) {
+        kept++;
+        at++;
+    }
+    for (uint32_t i = kept; i < committed->count; i++) {
+        *committed_at(world->check, committed->batches[i].payload) = 0;
+    }
+    WORLD_TRACE(world, "p%d: epoch %d may lose messages, %u batches are lost", slot,
+                state->leader_epoch, committed->count - kept);
+    committed->count = kept;
+    committed->flushed = 0;
+    registry->lossy_epoch = state->lossy_epoch;
+}
+
+static void describe(struct world *world, int32_t slot, int32_t writer)
+{
+    const struct entry *entry = &world->store.entries[KEY_STATE + slot];
+    const struct leadership *state = &entry->value.state;
+    char text[160];
+    size_t at = 0;
+    for (uint32_t i = 0; i < state->isr.count; i++) {
+        text[at++] = (char)('0' + state->isr.ids[i]);
+    }
+    text[at++] = '/';
+    for (uint32_t i = 0; i < state->elr.count; i++) {
+        text[at++] = (char)('0' + state->elr.ids[i]);
+    }
+    text[at++] = '/';
+    for (uint32_t i = 0; i < state->suspect_count; i++) {
+        text[at++] = (char)('0' + state->suspects[i].id);
+    }
+    text[at] = '\0';
+    WORLD_TRACE(world,
+                "stored by n%d: p%d leader %d epoch %d isr/elr/out %s revision %lld",
+                writer + 1, slot, state->leader, state->leader_epoch, text,
+                (long long)entry->mod_revision);
+}
+
+static void state_stored(struct world *world, int32_t slot, int32_t writer,
+                         const struct leadership *before)
+{
+    const struct entry *entry = &world->store.entries[KEY_STATE + slot];
+    const struct leadership *state = &entry->value.state;
+    struct registry *registry = &world->check->slots[slot];
+    if (world->trace) {
+        describe(world, slot, writer);
+    }
+    bool created = entry->create_revision == entry->mod_revision;
+    if (!created && state->leader_epoch <= before->leader_epoch &&
+        !(state->leader_epoch == before->leader_epoch &&
+          state->leader == before->leader && writer + 1 == state->leader)) {
+        world_violation(world, "p%d: n%d wrote a state without a new epoch", slot,
+                        writer + 1);
+    }
+    for (int32_t i = 0; i < world->profile.node_count; i++) {
+        if (!replica_ids_contain(&state->isr, i + 1) &&
+            !replica_ids_contain(&state->elr, i + 1)) {
+            world->nodes[i]->logs[slot].suspect = false;
+        }
+    }
+    if (state->lossy_epoch > registry->lossy_epoch) {
+        possible_loss(world, slot, state);
+    }
+    if (!world->failed) {
+        members_complete(world, slot, 0, simlog_end(&registry->committed));
+    }
+}
+
+void check_commit(struct world *world, const struct transaction *transaction,
+                  const struct leadership before[SLOTS_MAX])
+{
+    const struct entry *controller = &world->store.entries[KEY_CONTROLLER];
+    if (transaction->by_controller &&
+        (!controller->present ||
+         controller->create_revision != transaction->controller_create)) {
+        world_violation(world, "n%d wrote as controller after another had taken over",
+                        transaction->writer + 1);
+    }
+    for (uint32_t i = 0; i < transaction->change_count; i++) {
+        const struct change *change = &transaction->changes[i];
+        int32_t slot = change->key - KEY_PARTITION;
+        if (slot >= 0 && slot < SLOTS_MAX && !change->remove &&
+            change->value.partition.topic_id != world->check->slots[slot].topic_id) {
+            begin_topic(&world->check->slots[slot], change->value.partition.topic_id);
+        }
+    }
+    for (uint32_t i = 0; i < transaction->change_count; i++) {
+        const struct change *change = &transaction->changes[i];
+        int32_t slot = change->key - KEY_STATE;
+        if (slot >= 0 && slot < SLOTS_MAX && !change->remove) {
+            state_stored(world, slot, transaction->writer, &before[slot]);
+        }
+    }
+}
+
+/* ---- the end ------------------------------------------------------------------------
+ */
+
+/* Nobody may lead: all who had the committed messages are damaged. */
+static bool hopeless(const struct world *world, int32_t slot)
+{
+    const struct leadership *state =
+        &world->store.entries[KEY_STATE + slot].value.state;
+    const struct partition_value *value =
+        &world->store.entries[KEY_PARTITION + slot].value.partition;
+    bool usable = state->leader >= 0 || state->isr.count > 0 || state->elr.count > 0;
+    for (uint32_t i = 0; i < state->suspect_count; i++) {
+        usable = usable || state->suspects[i].kind == SUSPECT_CRASHED;
+    }
+    return !usable && (value->unclean_wait_ms < 0 ||
+                       state->suspect_count >= value->replicas.count);
+}
+
+static const char *ill(const struct world *world, int32_t slot)
+{
+    const struct entry *partition = &world->store.entries[KEY_PARTITION + slot];
+    const struct entry *entry = &world->store.entries[KEY_STATE + slot];
+    const struct leadership *state = &entry->value.state;
+    if (!partition->present || !entry->present) {
+        return "has no state";
+    }
+    if (hopeless(world, slot)) {
+        return NULL;
+    }
+    if (state->leader < 0 ||
+        world->nodes[state->leader - 1]->replicas[slot].core.role != ROLE_LEADER) {
+        return "has no leader";
+    }
+    if (partition->value.partition.target.count) {
+        return "is still being moved";
+    }
+    if (state->isr.count != partition->value.partition.replicas.count) {
+        return "is not fully in sync";
+    }
+    for (int32_t i = 0; i < world->profile.client_count; i++) {
+        const struct client *client = world->clients[i];
+        if (client->slot == slot && client->last_ack_ms < world_ms(world) - 4000) {
+            return "does not take messages";
+        }
+    }
+    return NULL;
+}
+
+bool check_is_healed(struct world *world)
+{
+    for (int32_t slot = 0; slot < world->profile.slot_count; slot++) {
+        if (ill(world, slot)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void check_healed(struct world *world)
+{
+    for (int32_t slot = 0; slot < world->profile.slot_count; slot++) {
+        const char *why = ill(world, slot);
+        if (why) {
+            world_violation(world, "p%d %s long after all faults ended", slot, why);
+        }
+    }
+}

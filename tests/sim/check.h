@@ -1,0 +1,31 @@
+/*
+ * What must always hold. The checks know everything that the nodes don't: the logs on
+ * all disks, and which messages were ever committed. Each is made where something
+ * changed, so that a violation is found in the step that caused it.
+ */
+#ifndef TOPICFS_SIM_CHECK_H
+#define TOPICFS_SIM_CHECK_H
+
+#include "tests/sim/node.h"
+
+struct check *check_new(void);
+void check_free(struct check *check);
+void check_reset(struct check *check);
+
+/* A replica's high watermark rose from `before`. */
+void check_high_watermark(struct node *node, int32_t slot, int64_t before);
+/* A node leads from now on. */
+void check_leads(struct node *node, int32_t slot);
+/* Batches left a replica's log: cut, or not there after a restart. */
+void check_log_shrunk(struct node *node, int32_t slot);
+/* A producer was told that its batch is committed. */
+void check_acknowledged(struct node *node, int32_t slot, const struct waiter *waiter);
+/* The store took a transaction. */
+void check_commit(struct world *world, const struct transaction *transaction,
+                  const struct leadership before[SLOTS_MAX]);
+/* Is everything led, in sync, and do producers get on? */
+bool check_is_healed(struct world *world);
+/* After the healing phase. */
+void check_healed(struct world *world);
+
+#endif
