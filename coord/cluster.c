@@ -5,6 +5,7 @@
 #include "coord/diag.h"
 #include "coord/err.h"
 #include "coord/store_embedded.h"
+#include "coord/store_etcd.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -484,6 +485,43 @@ int cluster_open_shared(const struct cluster_params *params, struct store *store
     return rc;
 }
 
+static const char *if_set(const char *value)
+{
+    return value && value[0] ? value : NULL;
+}
+
+static int open_etcd(const struct cluster_params *params, struct cluster **out,
+                     char *why, size_t why_size)
+{
+    const struct mount_config *config = params->config;
+    int64_t give_up_ms = clock_mono_ms(params->clock) + REACH_WAIT_MS;
+    char prefix[TOPIC_NAME_MAX + 16];
+    struct store *store = NULL;
+    struct store_etcd_params etcd = {
+        .endpoints = config->coord,
+        .user = if_set(config->coord_user),
+        .password_file = if_set(config->coord_password_file),
+        .ca_file = if_set(config->coord_ca),
+        .cert_file = if_set(config->coord_cert),
+        .key_file = if_set(config->coord_key),
+        .prefix = prefix,
+        .problems = params->problems,
+        .clock = params->clock,
+    };
+    int rc;
+
+    snprintf(prefix, sizeof(prefix), "/topicfs/%s/", config->cluster);
+    for (;;) {
+        const struct timespec pause = {.tv_nsec = 200 * 1000000L};
+
+        rc = store_etcd_open(&etcd, &store, why, why_size);
+        if (rc != E_STORE_UNREACHABLE || clock_mono_ms(params->clock) >= give_up_ms)
+            break;
+        (void)nanosleep(&pause, NULL);
+    }
+    return rc ? rc : cluster_open_shared(params, store, out, why, why_size);
+}
+
 int cluster_open(const struct cluster_params *params, struct cluster **out, char *why,
                  size_t why_size)
 {
@@ -498,11 +536,8 @@ int cluster_open(const struct cluster_params *params, struct cluster **out, char
                         params->config->cluster);
         return E_INVALID_CONFIG;
     }
-    if (strcmp(params->config->coord, "embedded") != 0) {
-        cluster_explain(why, why_size, "coord=%s: this version has only coord=embedded",
-                        params->config->coord);
-        return E_INVALID_CONFIG;
-    }
+    if (strcmp(params->config->coord, "embedded") != 0)
+        return open_etcd(params, out, why, why_size);
     cluster = cluster_new(params);
     if (!cluster)
         return -ENOMEM;

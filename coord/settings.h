@@ -60,7 +60,12 @@ struct topic_config {
 /* A mount's settings. Strings are owned by the struct (mount_config_free). */
 struct mount_config {
     char *data;       /* the data directory */
-    char *coord;      /* "embedded" or "etcd://host:port,..." */
+    char *coord;      /* "embedded" or "etcd://host:port,..." or etcds:// */
+    char *coord_user; /* of etcd; "" = none, as the following */
+    char *coord_password_file;
+    char *coord_ca;
+    char *coord_cert;
+    char *coord_key;
     char *cluster;    /* name of the cluster */
     int64_t node;     /* broker id */
     int64_t role;     /* enum node_role */

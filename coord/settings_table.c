@@ -95,13 +95,18 @@ static bool valid_address(const char *value)
 
 static bool valid_coord(const char *value)
 {
-    static const char etcd[] = "etcd://";
+    static const char etcd[] = "etcd://", etcds[] = "etcds://";
+    const char *at = value;
 
     if (strcmp(value, "embedded") == 0)
         return true;
-    if (strncmp(value, etcd, sizeof etcd - 1) != 0)
+    if (strncmp(value, etcd, sizeof etcd - 1) == 0)
+        at += sizeof etcd - 1;
+    else if (strncmp(value, etcds, sizeof etcds - 1) == 0)
+        at += sizeof etcds - 1;
+    else
         return false;
-    for (const char *at = value + sizeof etcd - 1;;) {
+    for (;;) {
         const char *end = strchrnul(at, ',');
 
         if (!valid_host_port(at, end))
@@ -162,9 +167,45 @@ static const struct setting table_mount[] = {
      AT(coord),
      .initial_text = "embedded",
      .valid = valid_coord,
-     .allowed = "embedded, or etcd://host:port[,host:port...]",
+     .allowed = "embedded, or etcd://host:port[,host:port...], or etcds:// for TLS",
      .help = "Coordination store: `embedded` keeps it in the data directory, for one "
              "node; several nodes share an etcd"},
+    {.name = "coord_user",
+     .type = SETTING_STRING,
+     AT(coord_user),
+     .initial_text = "",
+     .valid = valid_rack,
+     .allowed = "at most 249 bytes of UTF-8 without control characters",
+     .help = "User name at etcd, where its authentication is on"},
+    {.name = "coord_password_file",
+     .type = SETTING_STRING,
+     AT(coord_password_file),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "File whose first line is the password of coord_user"},
+    {.name = "coord_ca",
+     .type = SETTING_STRING,
+     AT(coord_ca),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "Certificates (PEM) of who signs those of etcd; nothing: the authorities "
+             "of the system"},
+    {.name = "coord_cert",
+     .type = SETTING_STRING,
+     AT(coord_cert),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "Certificate (PEM) of this node at etcd"},
+    {.name = "coord_key",
+     .type = SETTING_STRING,
+     AT(coord_key),
+     .initial_text = "",
+     .valid = valid_file,
+     .allowed = "a path, or nothing",
+     .help = "Private key (PEM) of coord_cert"},
     {.name = "cluster",
      .type = SETTING_STRING,
      AT(cluster),
