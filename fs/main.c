@@ -2,10 +2,14 @@
  * The composition root: makes the parts, wires them, and starts and stops them in
  * order.
  *
- *     start: mount point, data directory (lock), log, problems, cluster, broker, mount
- *     stop:  mount, cluster, broker, data directory
+ *     start: mount point, data directory (lock), log, problems, cluster, broker, HTTP
+ *            server, mount
+ *     stop:  mount, HTTP server, cluster, broker, data directory
  *
- * The mount goes first when stopping, so that no request comes in any more; the cluster
+ * The mount and the HTTP server go first when stopping, so that no request comes in any
+ * more (in this order, because unmounting ends what waits in the partitions, for both);
+ * the HTTP server starts before the mount, so that a node that can't serve as it was
+ * told to is not mounted; the cluster
  * before the broker, so that no change reaches a broker that is being taken apart; the
  * data directory's lock last, when everything is on disk.
  */
@@ -36,6 +40,9 @@ struct node {
     struct problems *problems;
     struct cluster *cluster;
     struct broker *broker;
+    struct http_server *http;
+    struct http_topics http_topics;
+    struct http_status http_status;
     char why[WHY_BYTES]; /* of the first failure */
 };
 
@@ -70,6 +77,28 @@ static int choose_data(struct node *node)
         return keep_why(node, rc, config->data);
     free(config->data);
     config->data = path;
+    return 0;
+}
+
+/* The daemon has another working directory than the command. */
+static int absolute_files(struct node *node)
+{
+    struct mount_config *config = &node->cli->config;
+    char **const paths[] = {&config->token_file, &config->tls_cert, &config->tls_key,
+                            &config->tls_ca};
+
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char *path = NULL;
+        int rc;
+
+        if (**paths[i] == '\0')
+            continue;
+        rc = mountpoint_resolve(*paths[i], &path);
+        if (rc < 0)
+            return keep_why(node, rc, *paths[i]);
+        free(*paths[i]);
+        *paths[i] = path;
+    }
     return 0;
 }
 
@@ -185,6 +214,33 @@ static int node_start(struct node *node)
     return broker_start(&broker_params, &node->broker, node->why, sizeof node->why);
 }
 
+static int start_http(struct node *node)
+{
+    const struct http_server_params params = {
+        .config = &node->cli->config,
+        .problems = node->problems,
+        .clock = &clock_real,
+    };
+    int rc;
+
+    if (*node->cli->config.listen == '\0')
+        return 0;
+    rc = http_server_new(&params, &node->http);
+    if (rc < 0)
+        return keep_why(node, rc, "can't start the HTTP server");
+    node->http_topics.cluster = node->cluster;
+    node->http_topics.broker = node->broker;
+    node->http_topics.clock = &clock_real;
+    node->http_status = (struct http_status){
+        .cluster = node->cluster, .broker = node->broker, .problems = node->problems};
+    rc = http_topics_add(node->http, &node->http_topics);
+    if (rc == 0)
+        rc = http_status_add(node->http, &node->http_status);
+    if (rc == 0)
+        rc = http_server_start(node->http, node->why, sizeof node->why);
+    return rc;
+}
+
 static int node_serve(struct node *node)
 {
     const struct mount_params params = {
@@ -205,6 +261,7 @@ static int node_serve(struct node *node)
 
 static void node_stop(struct node *node)
 {
+    http_server_stop(node->http);
     cluster_close(node->cluster);
     broker_stop(node->broker);
     if (node->datadir != NULL)
@@ -220,6 +277,8 @@ static int run_daemon(struct node *node)
     mount_block_signals(); /* before the first thread */
     (void)umask(077);      /* the data is for readers of the mount, by its modes */
     rc = node_start(node);
+    if (rc == 0)
+        rc = start_http(node);
     if (rc == 0)
         rc = node_serve(node);
     if (rc < 0)
@@ -241,6 +300,8 @@ static int command_mount(struct cli *cli)
     if (!cli->foreground)
         daemon_close_inherited();
     rc = choose_data(&node);
+    if (rc == 0)
+        rc = absolute_files(&node);
     if (rc == 0)
         rc = add_source(cli);
     if (rc == 0)

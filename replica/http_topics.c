@@ -1,0 +1,206 @@
+#include "replica/http_topics.h"
+
+#include <string.h>
+
+bool http_topics_find(struct http_request *request, unsigned want,
+                      const struct cluster_snapshot **snapshot,
+                      const struct topic **topic)
+{
+    const struct http_topics *topics = http_request_argument(request);
+    const struct http_user *user = http_request_user(request);
+    const char *name = http_request_target(request)->parts[1];
+    int rc = topic_name_check(name);
+
+    *snapshot = cluster_snapshot_get(topics->cluster);
+    *topic = rc == 0 ? cluster_snapshot_topic(*snapshot, name) : NULL;
+    if (rc == 0 &&
+        !http_user_allows(user, (*snapshot)->topics_uid, (*snapshot)->topics_gid,
+                          (*snapshot)->topics_mode, HTTP_EXECUTE))
+        rc = -EACCES;
+    else if (rc == 0 && *topic == NULL)
+        rc = E_UNKNOWN_TOPIC;
+    else if (rc == 0 && !http_user_allows(user, (*topic)->uid, (*topic)->gid,
+                                          (*topic)->mode, want | HTTP_EXECUTE))
+        rc = -EACCES;
+    if (rc == 0)
+        return true;
+    cluster_snapshot_put(*snapshot);
+    http_reply_error(request, rc, NULL);
+    return false;
+}
+
+int http_topics_index(struct http_request *request, const struct topic *topic,
+                      int32_t *index)
+{
+    const char *text = http_request_target(request)->parts[2];
+    int64_t number;
+
+    if (http_number(text, 0, INT32_MAX, &number) < 0) {
+        http_reply_error(request, -EINVAL, "the partition is no number");
+        return -EINVAL;
+    }
+    if (number >= topic->partition_count) {
+        http_reply_error(request, -ENOENT, "the topic has no such partition");
+        return -ENOENT;
+    }
+    *index = (int32_t)number;
+    return 0;
+}
+
+struct partition *http_topics_partition(const struct http_topics *topics,
+                                        const struct cluster_snapshot *snapshot,
+                                        const struct topic *topic, int32_t index,
+                                        int *error, const char **why)
+{
+    struct partition *partition = broker_partition(topics->broker, &topic->id, index);
+    int32_t leader = topic->partitions[index].leader;
+
+    *why = NULL;
+    if (partition != NULL)
+        return partition;
+    *error = leader >= 0 && leader != snapshot->self ? E_NOT_LEADER : E_NO_LEADER;
+    if (broker_partition_is_opening(topics->broker, &topic->id, index)) {
+        *error = E_NO_LEADER;
+        *why = "the partition is being recovered after a crash";
+    }
+    return NULL;
+}
+
+/* ---- GET /topics --------------------------------------------------------------------
+ */
+
+static void list(struct http_request *request)
+{
+    const struct http_topics *topics = http_request_argument(request);
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(topics->cluster);
+    struct buf text;
+
+    if (!http_user_allows(http_request_user(request), snapshot->topics_uid,
+                          snapshot->topics_gid, snapshot->topics_mode, HTTP_READ)) {
+        http_reply_error(request, -EACCES, NULL);
+    } else {
+        buf_init(&text, SIZE_MAX / 2);
+        buf_adds(&text, "[");
+        for (uint32_t i = 0; i < snapshot->topic_count; i++) {
+            const char *name = snapshot->topics[i]->name;
+
+            buf_adds(&text, i > 0 ? "," : "");
+            json_quote(&text, name, strlen(name));
+        }
+        buf_adds(&text, "]\n");
+        http_reply_text(request, 200, "application/json", &text);
+    }
+    cluster_snapshot_put(snapshot);
+}
+
+/* ---- GET /topics/<t> ----------------------------------------------------------------
+ */
+
+static cJSON *ids(const int32_t *values, uint32_t count)
+{
+    return cJSON_CreateIntArray(values, (int)count);
+}
+
+static void add_places(cJSON *object, const struct http_topics *topics,
+                       const struct topic *topic, int32_t index)
+{
+    struct partition *partition = broker_partition(topics->broker, &topic->id, index);
+    struct partition_status status;
+
+    if (partition == NULL)
+        return;
+    partition_status_get(partition, &status);
+    partition_unref(partition);
+    (void)json_add_i64(object, "log_start_offset", status.start.offset);
+    (void)json_add_i64(object, "high_watermark", status.high_watermark.offset);
+    (void)json_add_i64(object, "log_end_offset", status.log_end_offset);
+}
+
+static cJSON *describe_partition(const struct http_topics *topics,
+                                 const struct topic *topic, int32_t index)
+{
+    const struct partition_info *info = &topic->partitions[index];
+    cJSON *object = cJSON_CreateObject();
+
+    (void)json_add_i64(object, "partition", index);
+    (void)json_add_i64(object, "leader", info->leader);
+    (void)json_add_i64(object, "leader_epoch", info->leader_epoch);
+    (void)cJSON_AddItemToObject(object, "replicas",
+                                ids(info->replicas, info->replica_count));
+    (void)cJSON_AddItemToObject(object, "isr", ids(info->isr, info->isr_count));
+    add_places(object, topics, topic, index);
+    return object;
+}
+
+static void describe(struct http_request *request)
+{
+    const struct http_topics *topics = http_request_argument(request);
+    const struct cluster_snapshot *snapshot;
+    const struct topic *topic;
+    char id[TOPIC_ID_TEXT];
+    cJSON *object, *partitions;
+
+    if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
+        return;
+    topic_id_format(&topic->id, id);
+    object = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(object, "name", topic->name);
+    (void)cJSON_AddStringToObject(object, "id", id);
+    (void)cJSON_AddItemToObject(
+        object, "config", settings_to_json(&topic->config, topic->config_version));
+    partitions = cJSON_AddArrayToObject(object, "partitions");
+    for (int32_t i = 0; i < topic->partition_count; i++)
+        (void)cJSON_AddItemToArray(partitions, describe_partition(topics, topic, i));
+    http_reply_json(request, 200, object);
+    cluster_snapshot_put(snapshot);
+}
+
+/* ---- GET /topics/<t>/<p>/state ------------------------------------------------------
+ */
+
+static void state(struct http_request *request)
+{
+    const struct http_topics *topics = http_request_argument(request);
+    const struct cluster_snapshot *snapshot;
+    const struct topic *topic;
+    struct partition *partition;
+    struct buf text;
+    const char *why;
+    int32_t index;
+    int rc;
+
+    if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
+        return;
+    if (http_topics_index(request, topic, &index) == 0) {
+        partition = http_topics_partition(topics, snapshot, topic, index, &rc, &why);
+        if (partition == NULL) {
+            http_reply_error(request, rc, why);
+        } else {
+            buf_init(&text, SIZE_MAX / 2);
+            (void)partition_state_render(partition, &text);
+            http_reply_text(request, 200, "application/json", &text);
+            partition_unref(partition);
+        }
+    }
+    cluster_snapshot_put(snapshot);
+}
+
+int http_topics_add(struct http_server *server, struct http_topics *topics)
+{
+    static const struct http_route routes[] = {
+        {.method = "GET", .pattern = "/topics", .handler = list},
+        {.method = "GET", .pattern = "/topics/*", .handler = describe},
+        {.method = "POST",
+         .pattern = "/topics/*",
+         .body_limit = http_produce_limit,
+         .handler = http_produce_by_key_handle},
+        {.method = "GET", .pattern = "/topics/*/*", .handler = http_fetch_handle},
+        {.method = "POST",
+         .pattern = "/topics/*/*",
+         .body_limit = http_produce_limit,
+         .handler = http_produce_handle},
+        {.method = "GET", .pattern = "/topics/*/*/state", .handler = state},
+    };
+
+    return http_server_add(server, routes, sizeof routes / sizeof routes[0], topics);
+}
