@@ -187,8 +187,8 @@ int cluster_live(const struct snapshot *snapshot, struct id_list *out)
     if (!out->ids)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)
-        out->ids[i] = snapshot->brokers[i].id;
-    out->count = count;
+        if (!snapshot->brokers[i].client && !snapshot->brokers[i].stopping)
+            out->ids[out->count++] = snapshot->brokers[i].id;
     return 0;
 }
 

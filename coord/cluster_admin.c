@@ -4,6 +4,7 @@
  */
 #include "coord/cluster_admin.h"
 
+#include "coord/admin_work.h"
 #include "coord/cluster_private.h"
 #include "coord/controller.h"
 #include "coord/err.h"
@@ -16,6 +17,9 @@
 
 /* What json_parse() takes: a value beyond that could not be read back. */
 enum { ADMIN_VALUE_MAX = 1 << 20 };
+
+/* Topics that one transaction on a shared store deletes: four operations each. */
+enum { DELETIONS_MAX = 24 };
 
 /* {"version":1,"at":"2026-11-29T12:00:00Z","result":"refused","reason":"..."} */
 void cluster_add_outcome(struct cluster *cluster, struct txn *txn,
@@ -209,6 +213,179 @@ static void record_refusal(struct cluster *cluster, const struct snapshot *base,
     (void)cluster_commit(cluster, &txn, base);
 }
 
+/* ---- with several nodes ---- */
+
+/*
+ * Elections and reassignments are the controller's: the request goes to the store,
+ * where it stays while it runs. Merged per partition into what runs already.
+ */
+static int add_task(const struct admin_item *item, enum admin_operation operation,
+                    struct admin_work *work)
+{
+    const struct partition_info *info = &item->topic->infos[item->partition];
+    struct admin_task task = {.topic = item->topic, .partition = item->partition};
+
+    if (operation == ADMIN_REASSIGN) {
+        for (uint32_t i = 0; i < item->replicas.count; i++)
+            replica_ids_add(&task.target, item->replicas.ids[i]);
+        for (uint32_t i = 0; i < info->replica_count; i++)
+            replica_ids_add(&task.original, info->replicas[i]);
+        if (task.target.count < item->replicas.count)
+            return E_INVALID_REPLICATION_FACTOR;
+    }
+    return admin_work_put(work, &task);
+}
+
+static bool same_members(const struct replica_ids *a, const struct replica_ids *b)
+{
+    bool same = a->count == b->count;
+
+    for (uint32_t i = 0; same && i < a->count; i++)
+        same = replica_ids_contain(b, a->ids[i]);
+    return same;
+}
+
+/* Taking a reassignment back must leave a replica that can lead. */
+static int check_return(const struct snapshot *base, const struct admin_task *task,
+                        char *why, size_t why_size)
+{
+    const struct partition_state *state = &task->topic->states[task->partition];
+
+    if (!same_members(&task->target, &task->original))
+        return 0;
+    for (uint32_t i = 0; i < task->target.count; i++) {
+        int32_t id = task->target.ids[i];
+        const struct broker_info *broker = cluster_snapshot_broker(&base->shown, id);
+
+        if (broker && !broker->client &&
+            (id_list_contains(&state->isr, id) || id_list_contains(&state->elr, id)))
+            return 0;
+    }
+    cluster_explain(why, why_size,
+                    "%s-%" PRId32 ": of these replicas none is live and in sync, so "
+                    "that nobody could lead",
+                    task->topic->topic.name, task->partition);
+    return E_NO_LEADER;
+}
+
+static int check_preferred(const struct snapshot *base, const struct admin_item *item,
+                           char *why, size_t why_size)
+{
+    const struct partition_info *info = &item->topic->infos[item->partition];
+    const struct broker_info *broker =
+        cluster_snapshot_broker(&base->shown, info->replicas[0]);
+
+    if (info->leader == info->replicas[0] ||
+        (broker && !broker->client &&
+         id_list_contains(&item->topic->states[item->partition].isr, broker->id)))
+        return 0;
+    cluster_explain(why, why_size,
+                    "%s-%" PRId32 ": its preferred replica is not live and in sync",
+                    item->topic->topic.name, item->partition);
+    return E_NO_LEADER;
+}
+
+static int merge_request(enum admin_operation operation, const struct snapshot *base,
+                         const struct admin_request *request, struct admin_work *work,
+                         char *why, size_t why_size)
+{
+    int rc = admin_work_read(work, operation, base);
+
+    for (size_t i = 0; i < request->count && rc == 0; i++) {
+        const struct admin_item *item = &request->items[i];
+        const struct admin_task *task;
+
+        rc = operation == ADMIN_PREFER ? check_preferred(base, item, why, why_size) : 0;
+        if (rc == 0)
+            rc = add_task(item, operation, work);
+        task = rc ? NULL : admin_work_find(work, item->topic, item->partition);
+        if (task && operation == ADMIN_REASSIGN)
+            rc = check_return(base, task, why, why_size);
+    }
+    return rc;
+}
+
+static int hand_in(struct cluster *cluster, enum admin_operation operation,
+                   const struct snapshot *base, const struct admin_request *request,
+                   struct txn *txn, char *why, size_t why_size)
+{
+    struct admin_work work = {0};
+    struct buf value;
+    int rc = merge_request(operation, base, request, &work, why, why_size);
+
+    if (rc == 0) {
+        buf_init(&value, ADMIN_VALUE_MAX);
+        admin_work_encode(&work, operation, &value);
+        txn_compare(txn, STORE_MOD_REVISION, base->running_revisions[operation],
+                    "admin/%s", admin_operation_name(operation));
+        txn_put(txn, false, &value, "admin/%s", admin_operation_name(operation));
+        buf_free(&value);
+        rc = cluster_commit(cluster, txn, base);
+    } else {
+        txn_free(txn);
+    }
+    admin_work_free(&work);
+    return rc;
+}
+
+/* As many topics as a transaction takes; the rest by the next attempt. */
+static int delete_some(struct cluster *cluster, const struct snapshot *base,
+                       struct admin_request *request, struct txn *txn)
+{
+    size_t some = request->count < DELETIONS_MAX ? request->count : DELETIONS_MAX;
+    int rc;
+
+    for (size_t i = 0; i < some; i++)
+        cluster_add_deletion(cluster, txn, request->items[i].topic);
+    if (some == request->count) {
+        cluster_add_tombstone_pruning(cluster, txn, base, (uint32_t)some);
+        cluster_add_outcome(cluster, txn, ADMIN_DELETE, "done", NULL);
+    }
+    rc = cluster_commit(cluster, txn, base);
+    return rc == 0 && some < request->count ? -EAGAIN : rc;
+}
+
+static int admin_once(struct cluster *cluster, enum admin_operation operation,
+                      const cJSON *request_json, bool again, char *why, size_t why_size)
+{
+    struct admin_request request = {0};
+    const struct snapshot *base;
+    char reason[400] = "";
+    struct txn txn;
+    int rc;
+
+    cluster_begin(cluster, &base);
+    txn_init(&txn, cluster->prefix);
+    rc = admin_request_read(operation, request_json, again && operation == ADMIN_DELETE,
+                            base, &request, reason, sizeof(reason));
+    if (rc != 0)
+        txn_free(&txn);
+    else if (operation == ADMIN_DELETE)
+        rc = delete_some(cluster, base, &request, &txn);
+    else
+        rc = hand_in(cluster, operation, base, &request, &txn, reason, sizeof(reason));
+    if (rc != 0 && rc != -EAGAIN) {
+        if (reason[0] == '\0')
+            cluster_explain(reason, sizeof(reason), "%s", err_text(rc));
+        if (rc != E_OUTCOME_UNKNOWN && rc != E_STORE_UNREACHABLE)
+            record_refusal(cluster, base, operation, reason);
+    }
+    cluster_explain(why, why_size, "%s", reason);
+    admin_request_free(&request);
+    return cluster_end(cluster, base, rc);
+}
+
+static int admin_shared(struct cluster *cluster, enum admin_operation operation,
+                        const cJSON *request, char *why, size_t why_size)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = admin_once(cluster, operation, request, attempts > 0, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return rc;
+}
+
 int cluster_admin(struct cluster *cluster, const char *operation_name,
                   const cJSON *request_json, char *why, size_t why_size)
 {
@@ -223,9 +400,12 @@ int cluster_admin(struct cluster *cluster, const char *operation_name,
         cluster_explain(why, why_size, "%s: no such operation", operation_name);
         return operation;
     }
+    if (cluster->shared)
+        return admin_shared(cluster, (enum admin_operation)operation, request_json, why,
+                            why_size);
     cluster_begin(cluster, &base);
     txn_init(&txn, cluster->prefix);
-    rc = admin_request_read((enum admin_operation)operation, request_json, base,
+    rc = admin_request_read((enum admin_operation)operation, request_json, false, base,
                             &request, reason, sizeof(reason));
     if (rc == 0)
         rc = carry_out(cluster, (enum admin_operation)operation, base, &request, &txn,

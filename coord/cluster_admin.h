@@ -26,13 +26,14 @@ struct admin_request {
 };
 
 /*
+ * `skip_absent`: topics that are not there are left out (delete_topics, tried again).
  * 0 and *out (freed with admin_request_free); -EINVAL (form), E_UNKNOWN_TOPIC,
  * E_INVALID_PARTITION, E_INVALID_REPLICATION_FACTOR (a replica that is not a live
  * node), -ENOMEM; `why` has the reason of a refusal.
  */
 int admin_request_read(enum admin_operation operation, const cJSON *json,
-                       const struct snapshot *snapshot, struct admin_request *out,
-                       char *why, size_t why_size);
+                       bool skip_absent, const struct snapshot *snapshot,
+                       struct admin_request *out, char *why, size_t why_size);
 void admin_request_free(struct admin_request *request);
 
 #endif

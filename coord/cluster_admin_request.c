@@ -51,12 +51,17 @@ static int find_topic(const struct reader *reader, const cJSON *name,
     return E_UNKNOWN_TOPIC;
 }
 
-static bool is_live(const struct snapshot *snapshot, int64_t id)
+/* May `id` become a replica? A live node that keeps replicas, or one of those that the
+ * partition has, so that a reassignment can be taken back while a node is dead. */
+static bool may_be_replica(const struct snapshot *snapshot,
+                           const struct admin_item *item, int64_t id)
 {
-    for (uint32_t i = 0; i < snapshot->shown.broker_count; i++)
-        if (snapshot->brokers[i].id == id)
-            return true;
-    return false;
+    const struct broker_info *broker =
+        cluster_snapshot_broker(&snapshot->shown, (int32_t)id);
+
+    return (broker && !broker->client) ||
+           id_list_contains(&item->topic->assignment.partitions[item->partition],
+                            (int32_t)id);
 }
 
 static int read_replicas(const struct reader *reader, const cJSON *array,
@@ -85,7 +90,7 @@ static int read_replicas(const struct reader *reader, const cJSON *array,
                    name, item->partition);
             return -EINVAL;
         }
-        if (!is_live(reader->snapshot, id)) {
+        if (!may_be_replica(reader->snapshot, item, id)) {
             refuse(reader, "%s-%" PRId32 ": node %" PRId64 " is not live", name,
                    item->partition, id);
             return E_INVALID_REPLICATION_FACTOR;
@@ -193,8 +198,8 @@ static int find_list(const struct reader *reader, const cJSON *json, const cJSON
 }
 
 int admin_request_read(enum admin_operation operation, const cJSON *json,
-                       const struct snapshot *snapshot, struct admin_request *out,
-                       char *why, size_t why_size)
+                       bool skip_absent, const struct snapshot *snapshot,
+                       struct admin_request *out, char *why, size_t why_size)
 {
     const struct reader reader = {operation, snapshot, why, why_size};
     const cJSON *list = NULL, *element;
@@ -215,6 +220,10 @@ int admin_request_read(enum admin_operation operation, const cJSON *json,
             rc = find_topic(&reader, element, &item->topic);
         else
             rc = read_partition(&reader, element, item);
+        if (rc == E_UNKNOWN_TOPIC && skip_absent) {
+            out->count--;
+            rc = 0;
+        }
         if (rc != 0)
             break;
     }

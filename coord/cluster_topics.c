@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { TOMBSTONES_MAX = 1000, DEFAULT_FACTOR_MAX = 3 };
+enum { TOMBSTONES_MAX = 1000, PRUNED_MAX = 20, DEFAULT_FACTOR_MAX = 3 };
 static const int64_t TOMBSTONE_KEEP_MS = INT64_C(7) * 24 * 3600 * 1000;
 /* What json_parse() takes: a value beyond that could not be read back. */
 enum { VALUE_MAX = 1 << 20 };
@@ -148,9 +148,42 @@ static void add_states(struct txn *txn, const char *name,
     }
 }
 
+enum { FIRST_STATES_MAX = STORE_TXN_MAX - 16 };
+
+/* On a shared store a transaction is bounded: the states of a large topic follow in
+ * more. Where the controller, or a node that tries again, was faster, they are there.
+ */
+static int commit_more_states(struct cluster *cluster, const struct snapshot *base,
+                              const struct new_topic *topic,
+                              const struct controller_view *view)
+{
+    int32_t count = topic->assignment.partition_count;
+    struct buf value;
+    int rc = 0;
+
+    buf_init(&value, VALUE_MAX);
+    for (int32_t p = FIRST_STATES_MAX; p < count && rc == 0; p += FIRST_STATES_MAX) {
+        struct assignment part = topic->assignment; /* borrows its lists */
+        struct txn txn;
+
+        if (count - p > FIRST_STATES_MAX)
+            part.partition_count = p + FIRST_STATES_MAX;
+        txn_init(&txn, cluster->prefix);
+        add_states(&txn, topic->name, &part, p, view, topic->first_epoch, &value);
+        txn_compare(&txn, STORE_MOD_REVISION, cluster->commit_revision,
+                    "brokers/topics/%s/assignment", topic->name);
+        rc = cluster_commit(cluster, &txn, base);
+        if (rc == -EAGAIN)
+            break;
+    }
+    buf_free(&value);
+    return rc == -EAGAIN ? 0 : rc;
+}
+
 static int commit_new_topic(struct cluster *cluster, const struct snapshot *base,
                             const struct new_topic *topic, const struct id_list *live)
 {
+    struct assignment first = topic->assignment; /* borrows its lists */
     struct controller_view view = {.epoch = base->shown.controller_epoch, .live = live};
     const char *name = topic->name;
     struct buf value;
@@ -163,13 +196,36 @@ static int commit_new_topic(struct cluster *cluster, const struct snapshot *base
     assignment_encode(&value, &topic->assignment);
     txn_put(&txn, false, &value, "brokers/topics/%s/assignment", name);
     /* Left-overs of another program would be taken for this topic's. */
-    add_states(&txn, name, &topic->assignment, 0, &view, topic->first_epoch, &value);
+    if (cluster->shared && first.partition_count > FIRST_STATES_MAX)
+        first.partition_count = FIRST_STATES_MAX;
+    add_states(&txn, name, &first, 0, &view, topic->first_epoch, &value);
     txn_fail(&txn, topic_settings_encode(&value, 1, topic->overrides));
     txn_put(&txn, false, &value, "config/topics/%s", name);
     attributes_encode(&value, &topic->attributes);
     txn_put(&txn, false, &value, "attributes/topics/%s", name);
     rc = cluster_commit(cluster, &txn, base);
     buf_free(&value);
+    if (rc == 0 && first.partition_count < topic->assignment.partition_count)
+        rc = commit_more_states(cluster, base, topic, &view);
+    return rc;
+}
+
+static bool has_leaders(const struct snapshot *snapshot, void *arg)
+{
+    const struct snapshot_topic *topic = snapshot_topic_get(snapshot, arg);
+
+    for (int32_t p = 0; topic && p < topic->topic.partition_count; p++)
+        if (topic->infos[p].leader < 0)
+            return false;
+    return true; /* also of a topic that was deleted meanwhile */
+}
+
+/* A new topic or partition can be written to when mkdir(2) returns. */
+static int wait_for_leaders(struct cluster *cluster, const char *name, int rc)
+{
+    if (rc == 0 && cluster->shared)
+        (void)cluster_wait(cluster, cluster->defaults.delivery_timeout_ms, has_leaders,
+                           (void *)name);
     return rc;
 }
 
@@ -189,7 +245,7 @@ static int resolve_factor(const char *name, struct topic_config *config, uint32_
     }
     if (config->replication_factor >= 1 &&
         config->replication_factor <= (int64_t)live &&
-        config->replication_factor <= REPLICAS_MAX)
+        config->replication_factor <= LEADERSHIP_REPLICAS_MAX)
         return 0;
     cluster_explain(
         why, why_size,
@@ -213,27 +269,36 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
     return rc ? rc : own_settings(config, &topic->overrides);
 }
 
-int cluster_create_topic(struct cluster *cluster, const char *name,
-                         const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
-                         char *why, size_t why_size)
+struct creation { /* of one topic, over all attempts */
+    const char *name;
+    const cJSON *settings;
+    struct topic_id id;
+    struct attributes attributes;
+};
+
+static int create_once(struct cluster *cluster, const struct creation *creation,
+                       char *why, size_t why_size)
 {
-    struct new_topic topic = {.name = name};
+    struct new_topic topic = {.name = creation->name,
+                              .attributes = creation->attributes};
     const struct snapshot *base;
     struct topic_config config;
     struct id_list live = {0};
     int rc;
 
-    topic.attributes = (struct attributes){uid, gid, mode & 07777, now_ms(cluster)};
     cluster_begin(cluster, &base);
-    rc = check_new_name(base, name, false, why, why_size);
+    /* An attempt of which the store did not tell the outcome came to pass. */
+    if (cluster_snapshot_topic_by_id(&base->shown, &creation->id))
+        return cluster_end(cluster, base, 0);
+    rc = check_new_name(base, topic.name, false, why, why_size);
     if (rc == 0)
         rc = cluster_live(base, &live);
     if (rc == 0)
-        rc = prepare_config(cluster, settings, &topic, &config, why, why_size);
+        rc =
+            prepare_config(cluster, creation->settings, &topic, &config, why, why_size);
     if (rc == 0)
-        rc = resolve_factor(name, &config, live.count, why, why_size);
-    if (rc == 0)
-        rc = new_topic_id(&topic.assignment.id);
+        rc = resolve_factor(topic.name, &config, live.count, why, why_size);
+    topic.assignment.id = creation->id;
     if (rc == 0)
         rc = place(&topic.assignment, (int32_t)config.partitions,
                    (uint32_t)config.replication_factor, &live);
@@ -244,22 +309,43 @@ int cluster_create_topic(struct cluster *cluster, const char *name,
     return cluster_end(cluster, base, rc);
 }
 
-int cluster_adopt_topic(struct cluster *cluster, const char *name,
-                        const struct topic_id *id, int32_t partitions, char *why,
-                        size_t why_size)
+int cluster_create_topic(struct cluster *cluster, const char *name,
+                         const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
+                         char *why, size_t why_size)
+{
+    struct creation creation = {.name = name, .settings = settings};
+    int attempts = 0, rc;
+
+    creation.attributes = (struct attributes){uid, gid, mode & 07777, now_ms(cluster)};
+    rc = new_topic_id(&creation.id);
+    if (rc != 0)
+        return rc;
+    do
+        rc = create_once(cluster, &creation, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return wait_for_leaders(cluster, name, rc);
+}
+
+static int adopt_once(struct cluster *cluster, const char *name,
+                      const struct topic_id *id, int32_t partitions, bool again,
+                      char *why, size_t why_size)
 {
     struct id_list self = {.ids = &cluster->self, .count = 1};
     struct new_topic topic = {.name = name};
+    const struct topic *same;
     const struct snapshot *base;
     int rc;
 
     cluster_begin(cluster, &base);
+    same = cluster_snapshot_topic_by_id(&base->shown, id);
+    if (again && same && strcmp(same->name, name) == 0)
+        return cluster_end(cluster, base, 0);
     topic.attributes = (struct attributes){
         base->shown.topics_uid, base->shown.topics_gid, 0755, now_ms(cluster)};
     topic.first_epoch = controller_recovered_epoch(now_ms(cluster));
     topic.assignment.id = *id;
     rc = check_new_name(base, name, true, why, why_size);
-    if (rc == 0 && cluster_snapshot_topic_by_id(&base->shown, id)) {
+    if (rc == 0 && same) {
         cluster_explain(why, why_size, "topic %s: another topic has its id", name);
         rc = E_TOPIC_EXISTS;
     }
@@ -278,6 +364,18 @@ int cluster_adopt_topic(struct cluster *cluster, const char *name,
         rc = commit_new_topic(cluster, base, &topic, &self);
     new_topic_free(&topic);
     return cluster_end(cluster, base, rc);
+}
+
+int cluster_adopt_topic(struct cluster *cluster, const char *name,
+                        const struct topic_id *id, int32_t partitions, char *why,
+                        size_t why_size)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = adopt_once(cluster, name, id, partitions, attempts > 0, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return rc;
 }
 
 void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
@@ -326,14 +424,17 @@ void cluster_add_tombstone_pruning(struct cluster *cluster, struct txn *txn,
 
         if (sorted[i].deleted_ms >= oldest_kept && count - i + more <= TOMBSTONES_MAX)
             break;
+        if (cluster->shared && i == PRUNED_MAX) /* the rest with the next transaction */
+            break;
         topic_id_format(&sorted[i].id, id);
         txn_delete(txn, "deleted/%s", id);
     }
     free(sorted);
 }
 
-int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
-                         size_t why_size)
+/* *id: the topic that is deleted, whatever has its name by the next attempt. */
+static int delete_once(struct cluster *cluster, const char *name, struct topic_id *id,
+                       bool again, char *why, size_t why_size)
 {
     const struct snapshot_topic *topic;
     const struct snapshot *base;
@@ -342,13 +443,29 @@ int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
 
     cluster_begin(cluster, &base);
     topic = snapshot_topic_get(base, name);
+    if (again && (!topic || !topic_id_equal(&topic->topic.id, id)))
+        return cluster_end(cluster, base, 0);
     if (!topic)
         return cluster_end(cluster, base, unknown_topic(name, why, why_size));
+    *id = topic->topic.id;
     txn_init(&txn, cluster->prefix);
     cluster_add_deletion(cluster, &txn, topic);
     cluster_add_tombstone_pruning(cluster, &txn, base, 1);
     rc = cluster_commit(cluster, &txn, base);
     return cluster_end(cluster, base, rc);
+}
+
+int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
+                         size_t why_size)
+{
+    int attempts = 0, rc;
+    struct topic_id id;
+
+    memset(&id, 0, sizeof(id));
+    do
+        rc = delete_once(cluster, name, &id, attempts > 0, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return rc;
 }
 
 /* The topic's assignment and one partition more. */
@@ -393,8 +510,8 @@ static int check_next_partition(const char *name, const struct snapshot_topic *t
     return E_INVALID_PARTITION;
 }
 
-int cluster_add_partition(struct cluster *cluster, const char *name, int32_t partition,
-                          char *why, size_t why_size)
+static int add_partition_once(struct cluster *cluster, const char *name,
+                              int32_t partition, char *why, size_t why_size)
 {
     const struct snapshot_topic *topic;
     struct assignment grown = {0};
@@ -433,6 +550,17 @@ int cluster_add_partition(struct cluster *cluster, const char *name, int32_t par
     return cluster_end(cluster, base, rc);
 }
 
+int cluster_add_partition(struct cluster *cluster, const char *name, int32_t partition,
+                          char *why, size_t why_size)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = add_partition_once(cluster, name, partition, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return wait_for_leaders(cluster, name, rc);
+}
+
 /* Applies `object` to the topic's settings and adds what changes to the transaction. */
 static int change_config(struct cluster *cluster, const struct snapshot_topic *topic,
                          const cJSON *object, struct txn *txn, char *why,
@@ -463,19 +591,14 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
     return 0;
 }
 
-int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
-                       char *why, size_t why_size)
+static int set_config_once(struct cluster *cluster, const char *name,
+                           const cJSON *object, char *why, size_t why_size)
 {
     const struct snapshot_topic *topic;
     const struct snapshot *base;
     struct txn txn;
-    char unused[1];
     int rc;
 
-    if (!why) {
-        why = unused;
-        why_size = sizeof(unused);
-    }
     cluster_begin(cluster, &base);
     topic = snapshot_topic_get(base, name);
     if (!topic)
@@ -487,6 +610,22 @@ int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *o
     else
         txn_free(&txn);
     return cluster_end(cluster, base, rc);
+}
+
+int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
+                       char *why, size_t why_size)
+{
+    int attempts = 0, rc;
+    char unused[1];
+
+    if (!why) {
+        why = unused;
+        why_size = sizeof(unused);
+    }
+    do
+        rc = set_config_once(cluster, name, object, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return rc;
 }
 
 static void add_attributes(struct txn *txn, const struct attributes *attributes,
@@ -503,8 +642,8 @@ static void add_attributes(struct txn *txn, const struct attributes *attributes,
     buf_free(&value);
 }
 
-int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
-                      mode_t mode)
+static int set_owner_once(struct cluster *cluster, const char *name, uid_t uid,
+                          gid_t gid, mode_t mode)
 {
     const struct snapshot_topic *topic = NULL;
     struct attributes attributes;
@@ -532,7 +671,21 @@ int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_
     if (topic)
         txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
                     "brokers/topics/%s/assignment", name);
+    if (topic && cluster->shared) /* chown and chmod at the same time: both count */
+        txn_compare(&txn, STORE_MOD_REVISION, topic->attributes_revision,
+                    "attributes/topics/%s", name);
     add_attributes(&txn, &attributes, name);
     rc = cluster_commit(cluster, &txn, base);
     return cluster_end(cluster, base, rc);
+}
+
+int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
+                      mode_t mode)
+{
+    int attempts = 0, rc;
+
+    do
+        rc = set_owner_once(cluster, name, uid, gid, mode);
+    while (cluster_again(&rc, &attempts));
+    return rc;
 }
