@@ -189,11 +189,35 @@ static CURLcode set_tls(CURL *easy, const struct etcd_http *http)
     return rc;
 }
 
-#define HTTP_SET(option, value)                                                        \
-    do {                                                                               \
-        if (curl_easy_setopt(easy, (option), (value)) != CURLE_OK)                     \
-            return -ENOMEM;                                                            \
-    } while (0)
+static bool set_headers(struct etcd_handle *handle, const char *token)
+{
+    /* A server without its leader then says so at once, instead of after 7 s. */
+    return add_header(handle, "Grpc-Metadata-hasleader", "true") &&
+           add_header(handle, "Content-Type", "application/json") &&
+           add_header(handle, "Expect", "") &&
+           (!token || add_header(handle, "Authorization", token));
+}
+
+/* What every request has. The results are or-ed: only 0 is good. */
+static unsigned set_common(struct etcd_handle *handle)
+{
+    CURL *easy = handle->easy;
+    unsigned rc = 0;
+
+    rc |= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    rc |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    rc |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    rc |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    /* No waiting for a name server at close. */
+    rc |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    rc |= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)HTTP_CONNECT_MS);
+    rc |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    rc |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, handle);
+    rc |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_request);
+    rc |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, handle);
+    rc |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, handle->text);
+    return rc;
+}
 
 /* Everything that a request needs; the body is borrowed. */
 static int set_request(struct etcd_http *http, struct etcd_handle *handle,
@@ -203,28 +227,15 @@ static int set_request(struct etcd_http *http, struct etcd_handle *handle,
 
     curl_easy_reset(easy); /* keeps connections */
     handle->text[0] = '\0';
-    /* A server without its leader then says so at once, instead of after 7 s. */
-    if (!add_header(handle, "Grpc-Metadata-hasleader", "true") ||
-        !add_header(handle, "Content-Type", "application/json") ||
-        !add_header(handle, "Expect", "") ||
-        (token && !add_header(handle, "Authorization", token)))
+    if (!set_headers(handle, token))
         return -ENOMEM;
-    HTTP_SET(CURLOPT_URL, url);
-    HTTP_SET(CURLOPT_HTTPHEADER, handle->headers);
-    HTTP_SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->length);
-    HTTP_SET(CURLOPT_POSTFIELDS, body->data);
-    HTTP_SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    HTTP_SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    HTTP_SET(CURLOPT_PROXY, "");
-    HTTP_SET(CURLOPT_NOSIGNAL, 1L);
-    HTTP_SET(CURLOPT_QUICK_EXIT, 1L); /* no waiting for a name server at close */
-    HTTP_SET(CURLOPT_CONNECTTIMEOUT_MS, (long)HTTP_CONNECT_MS);
-    HTTP_SET(CURLOPT_WRITEFUNCTION, on_bytes);
-    HTTP_SET(CURLOPT_WRITEDATA, handle);
-    HTTP_SET(CURLOPT_PREREQFUNCTION, on_request);
-    HTTP_SET(CURLOPT_PREREQDATA, handle);
-    HTTP_SET(CURLOPT_ERRORBUFFER, handle->text);
-    return set_tls(easy, http) == CURLE_OK ? 0 : -ENOMEM;
+    unsigned rc = set_common(handle);
+    rc |= curl_easy_setopt(easy, CURLOPT_URL, url);
+    rc |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, handle->headers);
+    rc |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->length);
+    rc |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body->data);
+    rc |= set_tls(easy, http);
+    return rc == 0 ? 0 : -ENOMEM;
 }
 
 static int start(struct etcd_http *http, struct etcd_handle *handle, unsigned endpoint,
@@ -285,8 +296,22 @@ static int drive(struct etcd_handle *handle, CURLcode *code)
     return 0;
 }
 
+/* Bytes that went out count as well as those that come in. */
+static void note_upload(struct etcd_handle *handle, int64_t now, curl_off_t *uploaded)
+{
+    curl_off_t bytes = 0;
+
+    if (curl_easy_getinfo(handle->easy, CURLINFO_SIZE_UPLOAD_T, &bytes) != CURLE_OK ||
+        bytes == *uploaded)
+        return;
+    *uploaded = bytes;
+    handle->progress_ns = now;
+}
+
 static int run_call(struct etcd_http *http, struct etcd_handle *handle)
 {
+    curl_off_t uploaded = 0;
+
     for (;;) {
         CURLcode code = CURLE_OK;
         int rc = drive(handle, &code);
@@ -295,6 +320,7 @@ static int run_call(struct etcd_http *http, struct etcd_handle *handle)
         if (etcd_http_stopped(http))
             return -ECANCELED;
         int64_t now = http->clock->mono_ns(http->clock);
+        note_upload(handle, now, &uploaded);
         int64_t left = HTTP_SILENCE_MS - (now - handle->progress_ns) / 1000000;
         if (left <= 0 || now - handle->sent_ns > HTTP_CALL_MS * INT64_C(1000000))
             return -ETIMEDOUT;

@@ -53,9 +53,9 @@ static void check_limits(struct store *store)
     /* One key twice. */
     ops[1].key = keys[0];
     assert_int_equal(store->ops->commit(store, &txn, &revision), -EINVAL);
-    char *huge = malloc(4 * 1024 * 1024);
-    memset(huge, 'x', 4 * 1024 * 1024);
-    huge[4 * 1024 * 1024 - 1] = '\0';
+    char *huge = malloc(2 * 1024 * 1024);
+    memset(huge, 'x', 2 * 1024 * 1024);
+    huge[2 * 1024 * 1024 - 1] = '\0';
     assert_int_equal(rig_put(store, "/test/huge", huge, false, &revision), -E2BIG);
     free(huge);
 }
