@@ -193,8 +193,6 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
         return -ENOMEM;
     }
     load_checkpoint(broker);
-    /* After a crash of the machine the old marker stays until all is recovered: a crash
-     * in between must not look like one that left all files whole. */
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     int rc = broker_sort_out_strays(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
@@ -231,7 +229,7 @@ static void settle(struct broker *broker, bool all_open)
     free(list);
     int rc = all_open ? broker_checkpoint(broker) : 0;
     if (!rc && all_flushed) {
-        rc = datadir_mark(broker->params.datadir, true);
+        rc = datadir_mark(broker->params.datadir, DATADIR_STOPPED);
     }
     if (rc) {
         diag(DIAG_ERROR, "the stop leaves no clean marker: %s", err_text(rc));

@@ -63,7 +63,7 @@ static int add_failed(struct checkpoint *checkpoint, struct broker *broker)
 static void mark_recovered(struct broker *broker)
 {
     if (!broker->marked && broker_failed_count(broker) == 0) {
-        broker->marked = datadir_mark(broker->params.datadir, false) == 0;
+        broker->marked = datadir_mark(broker->params.datadir, DATADIR_RUNNING) == 0;
     }
 }
 

@@ -154,17 +154,19 @@ static void read_boot_id(char boot_id[BOOT_ID_SIZE])
     }
 }
 
-int datadir_mark(const struct datadir *datadir, bool clean)
+int datadir_mark(const struct datadir *datadir, enum datadir_mark mark)
 {
-    char boot_id[BOOT_ID_SIZE];
+    char boot_id[BOOT_ID_SIZE] = "";
     char text[256];
-    read_boot_id(boot_id);
+    if (mark != DATADIR_RECOVERING) {
+        read_boot_id(boot_id);
+    }
     char *path = datadir_file(datadir, "running.json");
     if (!path) {
         return -ENOMEM;
     }
     int length = snprintf(text, sizeof text, "{\"boot_id\":\"%s\",\"clean\":%s}\n",
-                          boot_id, clean ? "true" : "false");
+                          boot_id, mark == DATADIR_STOPPED ? "true" : "false");
     int rc = disk_replace(&disk_real, path, text, (size_t)length);
     free(path);
     return rc;
@@ -208,18 +210,18 @@ static int read_marker(struct datadir *datadir)
 }
 
 /*
- * After a crash the marker says already what it should (see broker_checkpoint() for
- * when the machine crashed). After a clean stop it has to say otherwise from here on; a
- * full disk is no reason not to start, and without a marker the worst is assumed.
+ * A full disk is no reason not to start: after a crash the marker that is there will
+ * do, and without one the worst is assumed.
  */
 static int mark_running(const struct datadir *datadir)
 {
-    if (datadir->recovery != LOG_CLEAN) {
-        return 0;
-    }
-    int rc = datadir_mark(datadir, false);
+    bool lost = datadir->recovery == LOG_MACHINE_CRASHED;
+    int rc = datadir_mark(datadir, lost ? DATADIR_RECOVERING : DATADIR_RUNNING);
     if (rc != -ENOSPC && rc != -EDQUOT) {
         return rc;
+    }
+    if (datadir->recovery != LOG_CLEAN) {
+        return 0;
     }
     char *path = datadir_file(datadir, "running.json");
     rc = path ? disk_real.ops->unlink(&disk_real, path) : -ENOMEM;

@@ -27,7 +27,12 @@ struct datadir {
 /* A file or directory in it; the caller frees. NULL: no memory. */
 char *datadir_file(const struct datadir *datadir, const char *name);
 
-/* Notes that a process works here (so that a crash is seen), or that it ended well. */
-int datadir_mark(const struct datadir *datadir, bool clean);
+/*
+ * Notes that a process works here (so that a crash is seen), or that it ended well.
+ * While it still mends what a crash of the machine left, its own crash must not look
+ * like one that left all files whole: RECOVERING names no boot.
+ */
+enum datadir_mark { DATADIR_RECOVERING, DATADIR_RUNNING, DATADIR_STOPPED };
+int datadir_mark(const struct datadir *datadir, enum datadir_mark mark);
 
 #endif
