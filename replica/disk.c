@@ -82,6 +82,7 @@ static void fill_stat(const struct stat *from, struct disk_stat *out)
         (int64_t)from->st_mtim.tv_sec * 1000 + from->st_mtim.tv_nsec / 1000000;
     out->ctime_ns = (int64_t)from->st_ctim.tv_sec * 1000000000 + from->st_ctim.tv_nsec;
     out->is_dir = S_ISDIR(from->st_mode);
+    out->is_removed = from->st_nlink == 0;
 }
 
 static int real_stat(const struct disk *disk, int file, struct disk_stat *out)

@@ -136,7 +136,8 @@ static struct segment *active_segment(const struct log *log)
     return (last->flags & SEGMENT_CLOSED) ? NULL : last;
 }
 
-int log_roll(struct log *log)
+/* `intact`: what is known of the checksums of the old one stays true. */
+static int roll(struct log *log, bool intact)
 {
     struct segment *old = active_segment(log);
     pthread_mutex_lock(&log->lock);
@@ -149,7 +150,7 @@ int log_roll(struct log *log)
     if (rc != 0)
         return rc;
     segment->last_timestamp_ms = log->last_timestamp_ms;
-    if (old != NULL)
+    if (old != NULL && intact)
         segment_restamp(old, true);
 
     pthread_mutex_lock(&log->lock);
@@ -164,6 +165,11 @@ int log_roll(struct log *log)
         log->dirty_from = segment->base_offset;
     pthread_mutex_unlock(&log->lock);
     return 0;
+}
+
+int log_roll(struct log *log)
+{
+    return roll(log, true);
 }
 
 /*
@@ -223,6 +229,21 @@ static void publish(struct log *log, struct segment *segment, const struct batch
     pthread_mutex_unlock(&log->lock);
 }
 
+static int append_to_active(struct log *log, struct batch *batch, const void *bytes)
+{
+    struct segment *segment = active_segment(log);
+    batch->position = segment->text_size;
+    return segment_append(segment, batch, bytes);
+}
+
+/* Somebody cut or removed files that are appended to. What is left can be read. */
+static void report_touched(struct log *log)
+{
+    const struct segment *segment = active_segment(log);
+    log_report(log, segment->base_offset, log->end.offset, segment->base_offset, ".log",
+               "somebody removed or cut the text or its index");
+}
+
 int log_append(struct log *log, struct batch *batch, const void *bytes)
 {
     if (atomic_load(&log->offline))
@@ -240,15 +261,18 @@ int log_append(struct log *log, struct batch *batch, const void *bytes)
         rc = log_roll(log);
     if (rc != 0)
         return rc;
-    struct segment *segment = active_segment(log);
     batch->base_offset = log->end.offset;
-    batch->position = segment->text_size;
-    rc = segment_append(segment, batch, bytes);
+    rc = append_to_active(log, batch, bytes);
+    if (rc == E_DAMAGED) {
+        report_touched(log);
+        rc = roll(log, false);
+        rc = rc != 0 ? rc : append_to_active(log, batch, bytes);
+    }
     if (rc == E_OFFLINE)
         atomic_store(&log->offline, true);
     batch->position = log->end.position;
     if (rc == 0)
-        publish(log, segment, batch);
+        publish(log, active_segment(log), batch);
     return rc;
 }
 

@@ -189,6 +189,17 @@ static int write_batch(struct segment *segment, int text, int index,
     return cut == 0 ? rc : E_OFFLINE;
 }
 
+/* Writing behind the end of a text that was cut would make zeros of what is missing,
+ * and what goes to a file without a name is lost with this process. */
+static int check_untouched(const struct segment *segment, int text, int64_t size)
+{
+    struct disk_stat st;
+    int rc = segment->home->disk->ops->stat(segment->home->disk, text, &st);
+    if (rc == 0 && (st.is_removed || st.size < size))
+        rc = E_DAMAGED;
+    return rc;
+}
+
 int segment_append(struct segment *segment, const struct batch *batch,
                    const void *bytes)
 {
@@ -197,6 +208,10 @@ int segment_append(struct segment *segment, const struct batch *batch,
     int rc = segment_pin_text(segment, &text);
     if (rc == 0)
         rc = segment_pin_index(segment, &index);
+    if (rc == -ENOENT)
+        rc = E_DAMAGED;
+    if (rc == 0)
+        rc = check_untouched(segment, text->fd, batch->position);
     struct verify_map *map = NULL;
     if (rc == 0) {
         map = verify_map_of(text);

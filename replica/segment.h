@@ -89,8 +89,8 @@ void segment_unpin(struct segment *segment, struct file_cache_file *file);
 /*
  * Writes bytes and entry behind what is there; the caller then publishes the new size
  * and count under the log's lock. batch->position counts within the segment here. On
- * error both files are cut back to what they were; E_OFFLINE where that fails. [append
- * lock]
+ * error both files are cut back to what they were; E_OFFLINE where that fails.
+ * E_DAMAGED: somebody removed or cut the text, nothing was written. [append lock]
  */
 int segment_append(struct segment *segment, const struct batch *batch,
                    const void *bytes);

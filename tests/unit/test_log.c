@@ -246,6 +246,51 @@ static void test_retention_by_time(void **state)
     log_rig_remove(&rig);
 }
 
+/* Somebody cuts, removes or replaces the text that is appended to. */
+enum touch { CUT, REMOVED };
+
+static void touch_active(enum touch how)
+{
+    struct log_rig rig;
+    make(&rig);
+    rig.config.segment_bytes = 1 << 20;
+    log_reconfigure(rig.log, &rig.config);
+    fill(&rig, 20);
+    int64_t before = log_rig_end(&rig);
+    log_rig_check(&rig); /* its checksums are known to be right */
+    const struct disk *disk = &rig.fake->disk;
+    const char *path = LOG_RIG_DIR "/00000000000000000000.log";
+    if (how == CUT) {
+        int file = disk->ops->open(disk, path, DISK_WRITE);
+        assert_int_equal(disk->ops->truncate(disk, file, 100), 0);
+        disk->ops->close(disk, file);
+    } else {
+        assert_int_equal(disk->ops->unlink(disk, path), 0);
+    }
+    fill(&rig, 2);
+    for (int64_t i = 0; i < before; i++) {
+        int rc = log_rig_read_line(&rig, i); /* never other bytes */
+        assert_true(rc == 0 || (how == CUT && rc == E_DAMAGED));
+    }
+    assert_true(how == REMOVED || rig.damage_count > 0);
+    /* What was acknowledged since is kept. */
+    assert_int_equal(log_rig_flush(&rig), 0);
+    rig.high_watermark = rig.log_end_offset = rig.flushed_offset;
+    log_rig_close(&rig);
+    assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
+    assert_true(rig.damage_count > 0);
+    for (int64_t i = before; i < log_rig_end(&rig); i++)
+        assert_int_equal(log_rig_read_line(&rig, i), 0);
+    log_rig_remove(&rig);
+}
+
+static void test_active_text_touched(void **state)
+{
+    (void)state;
+    touch_active(CUT);
+    touch_active(REMOVED);
+}
+
 static void test_short_retention_rolls(void **state)
 {
     (void)state;
@@ -567,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_truncate_inside_a_batch),
         cmocka_unit_test(test_retention_by_bytes),
         cmocka_unit_test(test_retention_by_time),
+        cmocka_unit_test(test_active_text_touched),
         cmocka_unit_test(test_short_retention_rolls),
         cmocka_unit_test(test_retention_on_a_full_disk),
         cmocka_unit_test(test_crash_while_dropping),

@@ -296,12 +296,22 @@ static void fill_stat(const struct inode *inode, struct disk_stat *out)
                               .is_dir = inode->is_dir};
 }
 
+static bool has_name(const struct fake_disk_state *state, const struct inode *inode)
+{
+    for (size_t i = 0; i < state->live.count; i++) {
+        if (state->inodes[state->live.items[i].inode] == inode)
+            return true;
+    }
+    return false;
+}
+
 static int fake_stat(const struct disk *disk, int file, struct disk_stat *out)
 {
     const struct inode *inode = inode_of(state_of(disk), file);
     if (inode == NULL)
         return -EBADF;
     fill_stat(inode, out);
+    out->is_removed = !has_name(state_of(disk), inode);
     return 0;
 }
 
