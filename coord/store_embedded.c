@@ -183,6 +183,24 @@ static struct store_entry **prepare_entries(struct embedded *store,
     return NULL;
 }
 
+/*
+ * Whether a transaction makes new keys that stay, and deletes nothing: those of users
+ * who create something. The kept space is for the others: a node's start, and
+ * deletions.
+ */
+static bool only_adds(const struct change_set *set)
+{
+    bool adds = false;
+
+    for (size_t i = 0; i < set->count; i++) {
+        if (!set->kvs[i].value)
+            return false;
+        if (!set->leased[i] && set->kvs[i].create_revision == set->revision)
+            adds = true;
+    }
+    return adds;
+}
+
 static int write_changes(struct embedded *store, const struct change_set *set)
 {
     struct buf line;
@@ -191,6 +209,8 @@ static int write_changes(struct embedded *store, const struct change_set *set)
     buf_init(&line, JOURNAL_BYTES_MAX);
     rc = journal_encode_transaction(&line, set->kvs, set->leased, set->count,
                                     set->revision);
+    if (rc == 0 && only_adds(set))
+        rc = store_files_reserve(&store->files, line.length);
     if (rc == 0)
         rc = store_files_append(&store->files, line.data, line.length);
     buf_free(&line);

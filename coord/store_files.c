@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Room for the start of a node with a thousand partitions. */
+enum { RESERVE_BYTES = 512 * 1024 };
+
 static ssize_t real_pwrite(const struct store_io *io, int fd, const void *bytes,
                            size_t n, off_t at)
 {
@@ -131,6 +134,24 @@ int store_files_scan(struct store_files *files,
     return rc;
 }
 
+int store_files_reserve(struct store_files *files, size_t length)
+{
+    int rc = 0;
+
+    for (int c = 0; c < STORE_COPIES && rc == 0; c++) {
+        off_t end = files->sizes[c] + (off_t)length;
+
+        if (end + RESERVE_BYTES / 2 <= files->reserved[c])
+            continue;
+        if (fallocate(files->fds[c], FALLOC_FL_KEEP_SIZE, files->sizes[c],
+                      (off_t)length + RESERVE_BYTES) == 0)
+            files->reserved[c] = end + RESERVE_BYTES;
+        else if (errno == ENOSPC || errno == EDQUOT)
+            rc = -errno;
+    }
+    return rc;
+}
+
 int store_files_attach(struct store_files *files)
 {
     for (int c = 0; c < STORE_COPIES; c++) {
@@ -143,7 +164,10 @@ int store_files_attach(struct store_files *files)
         if (files->fds[c] < 0 || fstat(files->fds[c], &st) < 0)
             return -errno;
         files->sizes[c] = st.st_size;
+        files->reserved[c] = 0;
     }
+    /* Full already: what has no need of new space still works. */
+    (void)store_files_reserve(files, 0);
     return 0;
 }
 
@@ -161,6 +185,7 @@ static int cut_back(struct store_files *files)
         failed = files->io->truncate(files->io, files->fds[c], files->sizes[c]);
         if (failed == 0)
             failed = files->io->flush(files->io, files->fds[c]);
+        files->reserved[c] = 0; /* the cut gave it back */
         if (failed != 0)
             rc = failed;
         else
@@ -189,6 +214,7 @@ int store_files_append(struct store_files *files, const void *bytes, size_t leng
         files->uncut[c] = false;
         files->sizes[c] += (off_t)length;
     }
+    (void)store_files_reserve(files, 0);
     return 0;
 }
 
@@ -221,6 +247,7 @@ int store_files_rewrite(struct store_files *files, int copy, const void *bytes,
         close(files->fds[copy]);
     files->fds[copy] = fd;
     files->sizes[copy] = (off_t)length;
+    files->reserved[copy] = 0;
     files->uncut[copy] = false;
     return fsync(files->dir_fd) < 0 ? -errno : 0;
 }

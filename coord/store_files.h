@@ -11,9 +11,10 @@
 struct store_files {
     const struct store_io *io;
     int dir_fd;
-    int fds[STORE_COPIES];     /* -1: not open */
-    off_t sizes[STORE_COPIES]; /* of what is committed */
-    bool uncut[STORE_COPIES];  /* bytes beyond `sizes` may be there */
+    int fds[STORE_COPIES];        /* -1: not open */
+    off_t sizes[STORE_COPIES];    /* of what is committed */
+    off_t reserved[STORE_COPIES]; /* up to here space is kept */
+    bool uncut[STORE_COPIES];     /* bytes beyond `sizes` may be there */
 };
 
 /* Creates `dir` if absent and `may_create`. 0 or a negative errno. */
@@ -27,6 +28,13 @@ int store_files_scan(struct store_files *files,
 
 /* Opens both for appending, where the copies end, after recovery repaired them. */
 int store_files_attach(struct store_files *files);
+
+/*
+ * Keeps space beyond the end of both files, `length` more than the usual: so that on a
+ * full disk a node can still start (which takes a few transactions) and topics can be
+ * deleted. 0, also where the filesystem can't do this; -ENOSPC or -EDQUOT.
+ */
+int store_files_reserve(struct store_files *files, size_t length);
 
 /*
  * Appends to both and flushes both. On failure both are cut back to what they were and

@@ -62,6 +62,7 @@ struct partition {
     pthread_mutex_t append_lock;
     int32_t next_sequence;            /* [append_lock] */
     struct producer_state *producers; /* [append_lock] */
+    bool disk_full;                   /* [append_lock] the last append found no space */
     struct log_place snapshot;        /* [append_lock] of the last producer snapshot */
 
     pthread_mutex_t lock;

@@ -144,6 +144,26 @@ static int account(struct partition *partition, const struct batch *batch,
     return rc;
 }
 
+/* [append_lock] A full disk is a fault that comes and goes by itself: it stands in
+ * problems for as long as it makes appends fail. */
+static void note_space(struct partition *partition, int append_result)
+{
+    bool full = append_result == -ENOSPC || append_result == -EDQUOT;
+    if (full == partition->disk_full || (append_result && !full)) {
+        return;
+    }
+    partition->disk_full = full;
+    if (full) {
+        problems_set(
+            partition->problems, "disk-full", partition->name,
+            "the data directory's filesystem is full: appends fail, reads go on",
+            "free space there, delete topics or shorten retention; appends "
+            "then go on by themselves");
+    } else {
+        problems_clear(partition->problems, "disk-full", partition->name);
+    }
+}
+
 int partition_produce(struct partition *partition, const void *bytes, size_t length,
                       uint32_t message_count, struct produce_waiter *waiter,
                       struct produce_result *result)
@@ -164,7 +184,10 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
     rc = rc ? rc : core_admit(&partition->core, waiter->acks);
     pthread_mutex_unlock(&partition->lock);
     batch.base_sequence = partition->next_sequence;
-    rc = rc ? rc : log_append(partition->log, &batch, bytes);
+    if (!rc) {
+        rc = log_append(partition->log, &batch, bytes);
+        note_space(partition, rc);
+    }
     if (rc) {
         pthread_mutex_unlock(&partition->append_lock);
         if (rc == E_OFFLINE) {
