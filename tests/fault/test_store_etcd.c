@@ -315,7 +315,7 @@ static void test_members_fail(void **state)
 
     /* Each member in turn stands still: whichever one the store listens to. */
     for (int i = 0; i < 3; i++) {
-        char value[16];
+        char value[32];
         snprintf(value, sizeof(value), "stop-%d", i);
         rig_signal(&rig, i, SIGSTOP);
         begun = rig_now_ms();
