@@ -3,7 +3,7 @@
  * compaction, which goes
  *
  *     int64_t base = -1;
- *     while (log_closed_after(log, base, end_offset, &view) == 0) {
+ *     while (log_view_after(log, base, &view) == 0 && ... closed, below the end ...) {
  *         base = view.segment->base_offset;
  *         ... read it; write "<base>.log.new" and "<base>.index.new", flush both ...
  *         log_view_release(&view);
@@ -99,11 +99,6 @@ int log_find_in_view(struct log *log, const struct segment_view *view, int64_t o
                      const struct log_place *end, struct log_place *out);
 
 /* ---- for the compaction ---------------------------------------------------- */
-
-/* The first closed, undamaged segment with base above `base_offset` and end at or below
- * `end_offset`; -ENOENT. The view is released with log_view_release(). */
-int log_closed_after(struct log *log, int64_t base_offset, int64_t end_offset,
-                     struct segment_view *view);
 
 /*
  * Puts rewritten segments in the place of all segments below `end_offset`, which must

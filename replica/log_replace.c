@@ -399,18 +399,3 @@ out:
     replacement_free(&replacement);
     return rc;
 }
-
-int log_closed_after(struct log *log, int64_t base_offset, int64_t end_offset,
-                     struct segment_view *view)
-{
-    pthread_mutex_lock(&log->lock);
-    size_t i = (size_t)(log_table_by_offset(log, base_offset) + 1);
-    while (i < log->count && (log->segments[i]->flags & SEGMENT_DAMAGED))
-        i++;
-    bool found = i < log->count && (log->segments[i]->flags & SEGMENT_CLOSED) &&
-                 log->segments[i]->end_offset <= end_offset;
-    if (found)
-        log_view(log, i, view);
-    pthread_mutex_unlock(&log->lock);
-    return found ? 0 : -ENOENT;
-}
