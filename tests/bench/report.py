@@ -109,3 +109,30 @@ def table(lines):
         if index == 0:
             texts.append("| " + " | ".join("-" * w for w in widths) + " |")
     return "\n".join(texts)
+
+
+def summary(lines):
+    """The table for readers: medians, what they are compared with, the ratio."""
+    texts = ["| what | topicfs | compared with | ratio |", "| --- | --- | --- | --- |"]
+    for line in lines:
+        other = ratio = ""
+        if line.other:
+            other = f"{number(line.other['median'])} {line.unit}: {line.other_name}"
+            ratio = f"{number(line.ratio['median'])}"
+        texts.append(
+            f"| {line.what} | {number(line.ours['median'])} {line.unit} | {other} | {ratio} |"
+        )
+    return "\n".join(texts)
+
+
+def update(path, text):
+    """Puts the text between the marks in a document."""
+    begin, end = "<!-- bench: begin -->\n", "<!-- bench: end -->"
+    with open(path, encoding="utf-8") as file:
+        document = file.read()
+    before, found, rest = document.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{path} has no marks {begin.strip()} and {end}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(before + begin + text + "\n" + end + after)
