@@ -6,7 +6,7 @@
 
 /* From the connection's begin, and from one request's end to the next, until the
  * headers are there. */
-enum { HEADERS_MS = 60000 };
+enum { HEADERS_MS = 30000 };
 
 static void connection_unref(struct http_connection *peer)
 {
