@@ -265,8 +265,9 @@ void partition_update(struct partition *partition, const struct topic *topic)
     core_configure(&partition->core, &partition->config);
     set_leadership(partition, topic);
     partition_collect(partition, &released);
-    if (partition->produces) {
-        /* What waited for another policy's flush may now wait for this one's. */
+    if (partition->produces || (partition->config.flush != FLUSH_OS &&
+                                partition->flushed.offset < partition->end.offset)) {
+        /* What another policy left, or somebody waits for, falls under this one. */
         partition_flush_soon(partition);
     }
     pthread_mutex_unlock(&partition->lock);

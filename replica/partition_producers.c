@@ -51,17 +51,19 @@ static char *snapshot_path(const struct partition *partition, int64_t offset)
 
 struct prune {
     struct partition *partition;
+    bool pruned;
     int64_t keep_from;
     int64_t keep_to;
 };
 
 static int prune_one(void *arg, const char *name)
 {
-    const struct prune *prune = arg;
+    struct prune *prune = arg;
     int64_t offset = 0;
     if (parse_name(name, &offset) &&
         (offset < prune->keep_from || offset > prune->keep_to)) {
         char *path = snapshot_path(prune->partition, offset);
+        prune->pruned = true;
         if (path) {
             (void)prune->partition->disk->ops->unlink(prune->partition->disk, path);
             free(path);
@@ -71,13 +73,15 @@ static int prune_one(void *arg, const char *name)
 }
 
 /* Removes snapshots below `keep_from`, which newer ones replace, and above `keep_to`,
- * whose batches a crash took. */
-static void prune_snapshots(struct partition *partition, int64_t keep_from,
+ * whose batches a crash took. Whether there were any. */
+static bool prune_snapshots(struct partition *partition, int64_t keep_from,
                             int64_t keep_to)
 {
-    struct prune prune = {partition, keep_from, keep_to};
+    struct prune prune = {
+        .partition = partition, .keep_from = keep_from, .keep_to = keep_to};
     (void)partition->disk->ops->list(partition->disk, partition->dir, prune_one,
                                      &prune);
+    return prune.pruned;
 }
 
 /* Loads the newest good snapshot at or below `limit`; *offset is 0 if there is none. */
@@ -127,8 +131,12 @@ int partition_producers_load(struct partition *partition)
     struct log_bounds bounds;
     log_bounds_get(partition->log, &bounds);
     int64_t from = 0;
-    prune_snapshots(partition, 0, bounds.end.offset);
-    int rc = load_newest(partition, bounds.end.offset, &from);
+    /* Back after another crash, it would speak of batches that took the place of its
+     * own. */
+    int rc = prune_snapshots(partition, 0, bounds.end.offset)
+                 ? partition->disk->ops->flush_dir(partition->disk, partition->dir)
+                 : 0;
+    rc = rc ? rc : load_newest(partition, bounds.end.offset, &from);
     if (rc) {
         return rc;
     }
@@ -154,7 +162,7 @@ static void write_snapshot(struct partition *partition, int64_t offset,
              err_text(rc));
         return;
     }
-    prune_snapshots(partition, previous, INT64_MAX);
+    (void)prune_snapshots(partition, previous, INT64_MAX);
 }
 
 void partition_producers_save(struct partition *partition, bool always)

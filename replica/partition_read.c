@@ -14,6 +14,13 @@ static int visible_end(struct partition *partition, struct log_place *end)
     return rc;
 }
 
+/* A log that was detached under a call is that of a deleted topic. */
+static int outcome(struct partition *partition, int rc)
+{
+    struct log_place end;
+    return rc == E_OFFLINE && visible_end(partition, &end) ? E_TOPIC_DELETED : rc;
+}
+
 int partition_read(struct partition *partition, int64_t position, size_t max_bytes,
                    uint64_t rewrites, struct extent *out)
 {
@@ -26,7 +33,7 @@ int partition_read(struct partition *partition, int64_t position, size_t max_byt
     if (!rc) {
         statistics_add(&partition->statistics.bytes_out, out->length);
     }
-    return rc;
+    return outcome(partition, rc);
 }
 
 int partition_find_offset(struct partition *partition, int64_t offset,
@@ -40,7 +47,7 @@ int partition_find_offset(struct partition *partition, int64_t offset,
     if (offset > end.offset) {
         return -ERANGE;
     }
-    return log_find_offset(partition->log, offset, &end, out);
+    return outcome(partition, log_find_offset(partition->log, offset, &end, out));
 }
 
 int partition_find_time(struct partition *partition, int64_t time_ms,
@@ -48,7 +55,8 @@ int partition_find_time(struct partition *partition, int64_t time_ms,
 {
     struct log_place end;
     int rc = visible_end(partition, &end);
-    return rc ? rc : log_find_time(partition->log, time_ms, &end, out);
+    rc = rc ? rc : log_find_time(partition->log, time_ms, &end, out);
+    return outcome(partition, rc);
 }
 
 int partition_find_last(struct partition *partition, int64_t count,
@@ -56,7 +64,8 @@ int partition_find_last(struct partition *partition, int64_t count,
 {
     struct log_place end;
     int rc = visible_end(partition, &end);
-    return rc ? rc : log_find_last(partition->log, count, &end, out);
+    rc = rc ? rc : log_find_last(partition->log, count, &end, out);
+    return outcome(partition, rc);
 }
 
 int partition_batch_at(struct partition *partition, int64_t position, uint64_t rewrites,
@@ -70,7 +79,7 @@ int partition_batch_at(struct partition *partition, int64_t position, uint64_t r
     if (position >= end.position) {
         return -ENOENT;
     }
-    return log_batch_at(partition->log, position, rewrites, out);
+    return outcome(partition, log_batch_at(partition->log, position, rewrites, out));
 }
 
 int partition_wait(struct partition *partition, int64_t position,

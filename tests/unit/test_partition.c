@@ -267,6 +267,33 @@ static void test_parallel_writers(void **state)
     partition_unref(partition);
 }
 
+/* What was appended under flush=os is flushed once the policy asks for it. */
+static void test_flush_policy_changes(void **state)
+{
+    static const char *const policies[] = {"{\"flush\":\"ack\"}",
+                                           "{\"flush\":\"interval\"}"};
+    struct node *node = *state;
+    struct partition *partition = node_topic(node, "t", NULL);
+    for (int i = 0; i < 2; i++) {
+        struct partition_status status;
+        cJSON *os = cJSON_Parse("{\"flush\":\"os\"}");
+        cJSON *policy = cJSON_Parse(policies[i]);
+        assert_int_equal(cluster_set_config(node->cluster, "t", os, NULL, 0), 0);
+        assert_int_equal(node_append(partition, "x\n", NULL), 0);
+        partition_status_get(partition, &status);
+        assert_true(status.flushed_offset < status.log_end_offset);
+        assert_int_equal(cluster_set_config(node->cluster, "t", policy, NULL, 0), 0);
+        for (int k = 0; k < 500 && status.flushed_offset < status.log_end_offset; k++) {
+            usleep(10000);
+            partition_status_get(partition, &status);
+        }
+        assert_int_equal(status.flushed_offset, status.log_end_offset);
+        cJSON_Delete(os);
+        cJSON_Delete(policy);
+    }
+    partition_unref(partition);
+}
+
 static void test_interrupt_ends_waits(void **state)
 {
     struct node *node = *state;
@@ -303,6 +330,7 @@ int main(void)
         TEST(test_strays_are_set_aside),
         TEST(test_lost_directory_is_named),
         TEST(test_parallel_writers),
+        TEST(test_flush_policy_changes),
         TEST(test_interrupt_ends_waits),
         TEST(test_one_process_a_directory),
     };
