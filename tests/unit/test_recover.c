@@ -139,6 +139,46 @@ static void process_then_power(uint64_t seed, enum checkpoint checkpoint)
     log_rig_remove(&rig);
 }
 
+/* A recovery that is itself cut short, again and again, loses nothing either. */
+static void crash_while_recovering(uint64_t seed, bool power_again)
+{
+    struct log_rig rig;
+    int64_t acked = 0;
+    int64_t flushed = 0;
+    log_rig_make(&rig, seed);
+    assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
+    rig.flushed_offset = rig.high_watermark = 0;
+    fake_disk_stop_after(rig.fake, 20 + (int64_t)fake_disk_random(rig.fake, 150));
+    work(&rig, &acked, &flushed);
+    log_rig_close(&rig);
+    fake_disk_power_cut(rig.fake);
+    rig.flushed_offset = rig.high_watermark =
+        seed % 3 ? flushed : (int64_t)fake_disk_random(rig.fake, (uint64_t)flushed + 1);
+    for (int i = 0; i < 6; i++) {
+        fake_disk_stop_after(rig.fake, i);
+        (void)log_rig_open(&rig, LOG_MACHINE_CRASHED);
+        log_rig_close(&rig);
+        if (power_again)
+            fake_disk_power_cut(rig.fake);
+        else
+            fake_disk_process_crash(rig.fake);
+    }
+    assert_int_equal(log_rig_open(&rig, LOG_MACHINE_CRASHED), 0);
+    check_recovered(&rig, flushed);
+    assert_int_equal(log_rig_append(&rig, 2, 60), 0);
+    log_rig_check(&rig);
+    log_rig_remove(&rig);
+}
+
+static void test_crash_while_recovering(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < CRASH_SEEDS; seed++) {
+        crash_while_recovering(seed, false);
+        crash_while_recovering(seed, true);
+    }
+}
+
 static void test_process_crash_then_power_cut(void **state)
 {
     (void)state;
@@ -426,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_power_cut_keeps_a_prefix),
         cmocka_unit_test(test_process_crash_keeps_all_acknowledged),
         cmocka_unit_test(test_process_crash_then_power_cut),
+        cmocka_unit_test(test_crash_while_recovering),
         cmocka_unit_test(test_power_cut_and_lost_checkpoint),
         cmocka_unit_test(test_each_file_damaged),
         cmocka_unit_test(test_pair_lost),
