@@ -272,7 +272,7 @@ def cat_log(bench):
 
 def cat_segments(bench):
     """cat segments/*, second time, against the same bytes on the native filesystem"""
-    size = (128 if bench.quick else 1024) * MIB
+    size = (512 if bench.quick else 1024) * MIB
     with bench.mount.topic(flush="os", segment_bytes="32m") as topic:
         bench.work.client("append", path=topic.log, n=size // MESSAGE)
         # All but the last, which is not closed.
