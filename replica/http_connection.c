@@ -8,9 +8,10 @@
  * headers are there. */
 enum { HEADERS_MS = 30000 };
 
-static void connection_unref(struct http_connection *peer)
+static void connection_unref(struct http_connection *peer, unsigned count)
 {
-    if (atomic_fetch_sub_explicit(&peer->references, 1, memory_order_acq_rel) != 1)
+    if (atomic_fetch_sub_explicit(&peer->references, count, memory_order_acq_rel) !=
+        count)
         return;
     http_user_put(peer->user);
     free(peer->certificate);
@@ -29,18 +30,21 @@ static void on_timer(struct http_timer *timer)
     if (!peer->closed)
         (void)shutdown(peer->fd, SHUT_RDWR);
     (void)pthread_mutex_unlock(&peer->lock);
-    connection_unref(peer);
+    connection_unref(peer, 1);
 }
 
 void http_connection_expect(struct http_connection *peer, int64_t within_ms)
 {
     struct http_server *server = peer->server;
+    bool armed = http_timers_cancel(server->timers, &peer->timer);
 
-    if (http_timers_cancel(server->timers, &peer->timer))
-        connection_unref(peer);
-    if (within_ms == 0)
+    if (within_ms == 0) {
+        if (armed)
+            connection_unref(peer, 1);
         return;
-    (void)atomic_fetch_add_explicit(&peer->references, 1, memory_order_relaxed);
+    }
+    if (!armed)
+        (void)atomic_fetch_add_explicit(&peer->references, 1, memory_order_relaxed);
     http_timers_arm(server->timers, &peer->timer,
                     clock_mono_ms(server->clock) + within_ms);
 }
@@ -91,12 +95,13 @@ void http_connection_notify(void *server, struct MHD_Connection *connection,
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *context = connection_new(server, connection);
     } else if (peer != NULL) {
+        bool armed = http_timers_cancel(peer->server->timers, &peer->timer);
+
         *context = NULL;
-        http_connection_expect(peer, 0);
         (void)pthread_mutex_lock(&peer->lock);
         peer->closed = true;
         (void)pthread_mutex_unlock(&peer->lock);
-        connection_unref(peer);
+        connection_unref(peer, armed ? 2 : 1);
     }
 }
 

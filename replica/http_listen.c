@@ -15,7 +15,11 @@ enum { BACKLOG = 1024, HOST_BYTES = 256 };
 static int bind_to(const struct addrinfo *address, struct http_listener *out)
 {
     const int on = 1, off = 0;
-    struct sockaddr_storage bound;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } bound = {.in6 = {0}};
     socklen_t length = sizeof bound;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc;
@@ -26,17 +30,15 @@ static int bind_to(const struct addrinfo *address, struct http_listener *out)
     if (address->ai_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, address->ai_addr, address->ai_addrlen) < 0 ||
-        listen(fd, BACKLOG) < 0 ||
-        getsockname(fd, (struct sockaddr *)&bound, &length) < 0) {
+        listen(fd, BACKLOG) < 0 || getsockname(fd, &bound.any, &length) < 0) {
         rc = -errno;
         (void)close(fd);
         return rc;
     }
     out->fd = fd;
     out->ipv6 = address->ai_family == AF_INET6;
-    out->loopback = http_peer_is_loopback((struct sockaddr *)&bound);
-    out->port = ntohs(out->ipv6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                : ((struct sockaddr_in *)&bound)->sin_port);
+    out->loopback = http_peer_is_loopback(&bound.any);
+    out->port = ntohs(out->ipv6 ? bound.in6.sin6_port : bound.in.sin_port);
     return 0;
 }
 

@@ -127,8 +127,8 @@ static int64_t count_files(void)
 
     if (dir == NULL)
         return -1;
-    while (readdir(dir) !=
-           NULL) /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): our own stream */
+    while (readdir(dir) != NULL)
         count++;
     (void)closedir(dir);
     return count;

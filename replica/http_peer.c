@@ -105,7 +105,7 @@ int http_peer_uid(const struct sockaddr *peer, const struct sockaddr *local, uid
                     .idiag_states = UINT32_MAX,
                     .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
     };
-    struct inet_diag_msg answer;
+    struct inet_diag_msg answer = {0};
     struct end from, to;
     int rc;
 

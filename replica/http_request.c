@@ -52,9 +52,10 @@ static void request_ref(struct http_request *request)
     (void)atomic_fetch_add_explicit(&request->references, 1, memory_order_relaxed);
 }
 
-void http_request_unref(struct http_request *request)
+static void request_unref(struct http_request *request, unsigned count)
 {
-    if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
+    if (atomic_fetch_sub_explicit(&request->references, count, memory_order_acq_rel) !=
+        count)
         return;
     if (request->free_context != NULL)
         request->free_context(request->context);
@@ -66,6 +67,11 @@ void http_request_unref(struct http_request *request)
     free(request->text);
     (void)pthread_mutex_destroy(&request->lock);
     free(request);
+}
+
+void http_request_unref(struct http_request *request)
+{
+    request_unref(request, 1);
 }
 
 bool http_request_activate(struct http_request *request)
@@ -119,9 +125,7 @@ void http_request_continue(struct http_request *request, http_request_fn *next)
         MHD_resume_connection(request->connection);
     }
     (void)pthread_mutex_unlock(&request->lock);
-    if (cancelled)
-        http_request_unref(request);
-    http_request_unref(request);
+    request_unref(request, cancelled ? 2 : 1);
 }
 
 /* [request->lock] The handler has returned and waits. The deadline is armed only now,

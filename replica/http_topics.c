@@ -2,6 +2,22 @@
 
 #include <string.h>
 
+/* As on the way through the mount's directories. */
+static int check_modes(const struct http_user *user,
+                       const struct cluster_snapshot *snapshot,
+                       const struct topic *topic, unsigned want)
+{
+    if (!http_user_allows(user, snapshot->topics_uid, snapshot->topics_gid,
+                          snapshot->topics_mode, HTTP_EXECUTE))
+        return -EACCES;
+    if (topic == NULL)
+        return E_UNKNOWN_TOPIC;
+    return http_user_allows(user, topic->uid, topic->gid, topic->mode,
+                            want | HTTP_EXECUTE)
+               ? 0
+               : -EACCES;
+}
+
 bool http_topics_find(struct http_request *request, unsigned want,
                       const struct cluster_snapshot **snapshot,
                       const struct topic **topic)
@@ -13,15 +29,8 @@ bool http_topics_find(struct http_request *request, unsigned want,
 
     *snapshot = cluster_snapshot_get(topics->cluster);
     *topic = rc == 0 ? cluster_snapshot_topic(*snapshot, name) : NULL;
-    if (rc == 0 &&
-        !http_user_allows(user, (*snapshot)->topics_uid, (*snapshot)->topics_gid,
-                          (*snapshot)->topics_mode, HTTP_EXECUTE))
-        rc = -EACCES;
-    else if (rc == 0 && *topic == NULL)
-        rc = E_UNKNOWN_TOPIC;
-    else if (rc == 0 && !http_user_allows(user, (*topic)->uid, (*topic)->gid,
-                                          (*topic)->mode, want | HTTP_EXECUTE))
-        rc = -EACCES;
+    if (rc == 0)
+        rc = check_modes(user, *snapshot, *topic, want);
     if (rc == 0)
         return true;
     cluster_snapshot_put(*snapshot);
