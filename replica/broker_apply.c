@@ -247,7 +247,7 @@ static void delete_partition(struct broker *broker, struct partition *partition)
 static void clear_problems(struct broker *broker, const struct topic *topic,
                            int32_t index)
 {
-    static const char *const kinds[] = {"offline", "lost"};
+    static const char *const kinds[] = {"offline", "lost", "disk-full"};
     char subject[TOPIC_NAME_MAX + 16];
     (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
