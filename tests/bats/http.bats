@@ -6,7 +6,10 @@ setup() {
     fresh_mount listen=127.0.0.1:0
     find_url
 }
-teardown() { end_mount; }
+teardown() {
+    rm -f "$WORK/slow"
+    end_mount
+}
 
 # The port is the kernel's choice; the log tells it.
 find_url() {
@@ -158,6 +161,49 @@ $1" "${@:2}"
     answers 400 --data-binary x "$URL/topics/t/0?acks=2"
     run -0 cat "$MNT/topics/t/0/log"
     [ "${#lines[@]}" = 3 ]
+}
+
+# Flushes take as many milliseconds longer, so that lines are appended and not committed.
+slow_disk() {
+    cc -shared -fPIC -D_GNU_SOURCE -o "$WORK/slow_flush.so" \
+        "$REPOSITORY/tests/bats/slow_flush.c"
+    stop_daemon
+    local sanitizer=${ASAN_OPTIONS-}
+    LD_PRELOAD=$WORK/slow_flush.so SLOW_FLUSH=$WORK/slow \
+        ASAN_OPTIONS=${sanitizer:+$sanitizer:}verify_asan_link_order=0 \
+        start_daemon listen=127.0.0.1:0
+    find_url
+    echo "$1" >"$WORK/slow"
+}
+
+@test "a commit that takes too long: 504, and the line is there later, once" {
+    new_topic t '{"delivery_timeout_ms": 300}' 2
+    slow_disk 2000
+    answers 504 --data-binary x "$URL/topics/t/0"
+    [ "$(jq -r .error <<<"$output")" = COMMIT_TIMEOUT ]
+    [[ $output == *"may commit later"* ]]
+    answers 504 --data-binary $'a\t1\nb\t1\nc\t1\n' "$URL/topics/t"
+    answers 200 --data-binary y "$URL/topics/t/0?acks=0"
+    rm "$WORK/slow"
+    wait_for 20 grep -qx y "$MNT/topics/t/0/log"
+    [ "$(grep -cx x "$MNT/topics/t/0/log")" = 1 ]
+    lines_of_both() { [ "$(cat "$MNT"/topics/t/[01]/log | wc -l)" = 5 ]; }
+    wait_for 20 lines_of_both
+}
+
+@test "the end while a POST waits for its commit: it is answered" {
+    new_topic t
+    slow_disk 1500
+    background curl -s -o /dev/null -w '%{http_code}' --data-binary x "$URL/topics/t/0" >"$WORK/out"
+    local post=$!
+    wait_for 5 eval "jq -e '.log_end_offset == 1' '$MNT/topics/t/0/state'"
+    rm "$WORK/slow" # the flush that runs goes on being slow
+    stop_daemon
+    end_of "$post" 10
+    [[ $(cat "$WORK/out") == [25]0[0-9] ]]
+    start_daemon
+    run -0 cat "$MNT/topics/t/0/log"
+    [ "$output" = x ]
 }
 
 @test "what is refused, with which status, and nothing appended" {
