@@ -158,7 +158,7 @@ static void *run(void *arg)
         if (real_ms() >= loop->retry_ms && act(loop, &snapshot) != 0)
             loop->retry_ms = real_ms() + PAUSE_MS;
         cluster->store->ops->status(cluster->store, &status);
-        health_update(loop->health, snapshot, &status);
+        health_update(loop->health, snapshot, &status, real_ms());
         snapshot_unref(snapshot);
     }
     health_free(loop->health);

@@ -178,7 +178,10 @@ static int register_once(struct cluster *cluster, bool replace, char *why,
 
     if (rc != 0)
         return rc;
+    /* This process's own, of a session that is not over yet, is replaced in any case.
+     */
     if (occupancy.registration_revision > 0 && !occupancy.malformed &&
+        occupancy.registration_revision != cluster->last_epoch &&
         (!replace || strcmp(occupancy.registration.instance, cluster->instance) != 0))
         return taken(cluster, &occupancy, why, why_size);
     if (occupancy.registration_revision > 0) {
@@ -190,6 +193,7 @@ static int register_once(struct cluster *cluster, bool replace, char *why,
         return rc;
     pthread_mutex_lock(&cluster->publish_lock);
     cluster->own_epoch = revision;
+    cluster->last_epoch = revision;
     pthread_mutex_unlock(&cluster->publish_lock);
     cluster_republish(cluster);
     return 0;

@@ -51,6 +51,7 @@ struct cluster {
     int64_t own_epoch;       /* [publish_lock] of the registration of this process; 0 */
     bool session_lost;       /* [publish_lock] the store said so */
     bool register_unknown;   /* [loop] an attempt's outcome is not known */
+    int64_t last_epoch;      /* [loop, before it: open] the latest that it had */
     int64_t commit_revision; /* [operations_lock] the latest of an operation */
     struct dead_report *reports; /* [operations_lock] see cluster_isr.c */
 

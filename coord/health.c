@@ -12,6 +12,7 @@ enum {
     SUBJECT_MAX = TOPIC_NAME_MAX + 16,
     TEXT_MAX = 400,
     NODES_MAX = 1024,
+    GRACE_MS = 500, /* what an election mends by itself is no news */
 };
 
 struct finder {
@@ -67,11 +68,20 @@ static void find_leaderless(const struct finder *finder, const char *subject,
     int64_t unclean = topic->config.unclean_leader_election;
     char ids[120], what[TEXT_MAX];
     bool from_elr = info->isr_count == 0;
+    const int32_t *eligible = from_elr ? info->elr : info->isr;
+    uint32_t count = from_elr ? info->elr_count : info->isr_count;
 
-    if (from_elr)
-        add_ids(ids, sizeof(ids), info->elr, info->elr_count);
-    else
-        add_ids(ids, sizeof(ids), info->isr, info->isr_count);
+    add_ids(ids, sizeof(ids), eligible, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!live(finder, eligible[i]))
+            continue;
+        snprintf(what, sizeof(what),
+                 "no leader: node %" PRId32 " can lead, and waits for the controller",
+                 eligible[i]);
+        finder->fn(finder->arg, "leaderless", subject, what,
+                   "wait; or see what cluster/problems says of the controller");
+        return;
+    }
     if (ids[0] == '\0')
         snprintf(what, sizeof(what),
                  "no leader: every replica that was in sync came back from a crash "
@@ -255,13 +265,17 @@ void health_find(const struct snapshot *snapshot, const struct store_status *sta
 struct shown {
     char *kind, *subject;
     bool found; /* in the present round */
+    bool told;  /* is in problems */
+    int64_t since_ms;
 };
 
 struct health {
     struct problems *problems;
     struct shown *shown; /* in the order of finding */
     size_t count, allocated;
-    size_t next;                 /* where the next fault most likely is */
+    size_t next; /* where the next fault most likely is */
+    int64_t now_ms;
+    bool waiting;                /* a fault has not lasted long enough to be told */
     const struct snapshot *seen; /* holds a reference */
     bool reachable, lost;
 };
@@ -323,7 +337,8 @@ static struct shown *add_shown(struct health *health, const char *kind,
         health->allocated = wanted;
     }
     shown = &health->shown[health->count];
-    *shown = (struct shown){.kind = strdup(kind), .subject = strdup(subject)};
+    *shown = (struct shown){
+        .kind = strdup(kind), .subject = strdup(subject), .since_ms = health->now_ms};
     if (!shown->kind || !shown->subject) {
         free(shown->kind);
         free(shown->subject);
@@ -344,6 +359,11 @@ static void show(void *arg, const char *kind, const char *subject, const char *w
     if (!shown)
         return; /* without a note it could never be cleared */
     shown->found = true;
+    if (!shown->told && health->now_ms - shown->since_ms < GRACE_MS) {
+        health->waiting = true;
+        return;
+    }
+    shown->told = true;
     problems_set(health->problems, kind, subject, what, what_to_do);
 }
 
@@ -359,7 +379,8 @@ static void clear_healed(struct health *health)
             health->shown[kept++] = *shown;
             continue;
         }
-        problems_clear(health->problems, shown->kind, shown->subject);
+        if (shown->told)
+            problems_clear(health->problems, shown->kind, shown->subject);
         free(shown->kind);
         free(shown->subject);
     }
@@ -367,13 +388,15 @@ static void clear_healed(struct health *health)
 }
 
 void health_update(struct health *health, const struct snapshot *snapshot,
-                   const struct store_status *status)
+                   const struct store_status *status, int64_t now_ms)
 {
-    if (!health->problems ||
-        (snapshot == health->seen && status->reachable == health->reachable &&
-         status->session_lost == health->lost))
+    if (!health->problems || (!health->waiting && snapshot == health->seen &&
+                              status->reachable == health->reachable &&
+                              status->session_lost == health->lost))
         return;
     health->next = 0;
+    health->now_ms = now_ms;
+    health->waiting = false;
     health_find(snapshot, status, show, health);
     clear_healed(health);
     cluster_snapshot_ref(&snapshot->shown);

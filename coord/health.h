@@ -6,7 +6,7 @@
  * the time since when; what has healed is taken out.
  *
  *     health_find(snapshot, &status, fn, arg);      // pure
- *     health_update(health, snapshot, &status);     // finds, and shows in problems
+ *     health_update(health, snapshot, &status, now);  // finds, and shows in problems
  *
  * health_find: any thread; the struct has one owner.
  */
@@ -30,8 +30,11 @@ struct health;
 struct health *health_new(struct problems *problems); /* borrowed; NULL: no memory */
 void health_free(struct health *health);              /* accepts NULL */
 
-/* Does nothing if neither has changed since the last call. */
+/*
+ * Shows what has lasted for half a second, takes out what has healed. now_ms:
+ * monotonic. Does little if nothing has changed since the last call.
+ */
 void health_update(struct health *health, const struct snapshot *snapshot,
-                   const struct store_status *status);
+                   const struct store_status *status, int64_t now_ms);
 
 #endif

@@ -1,0 +1,591 @@
+/* Several nodes over one shared store: membership, sessions, operations from any. */
+#include "support/cluster_rig.h"
+
+#include "coord/coord.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+    struct cluster_rig *rig = calloc(1, sizeof(*rig));
+
+    if (!rig)
+        return -1;
+    rig_open(rig, 3);
+    *state = rig;
+    return 0;
+}
+
+static int setup_empty(void **state)
+{
+    struct cluster_rig *rig = calloc(1, sizeof(*rig));
+
+    if (!rig)
+        return -1;
+    rig_open(rig, 0);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_close(*state);
+    free(*state);
+    return 0;
+}
+
+static int64_t self_epoch(struct cluster_rig *rig, int id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int64_t epoch = snapshot->self_epoch;
+
+    cluster_snapshot_put(snapshot);
+    return epoch;
+}
+
+static int32_t controller_of(struct cluster_rig *rig, int id, int32_t *epoch)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int32_t controller = snapshot->controller;
+
+    if (epoch)
+        *epoch = snapshot->controller_epoch;
+    cluster_snapshot_put(snapshot);
+    return controller;
+}
+
+/* ---- membership ---- */
+
+static void test_nodes_see_each_other_and_one_controller(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    for (int32_t id = 1; id <= 3; id++) {
+        const struct broker_info *broker;
+        const struct cluster_snapshot *snapshot;
+        char instance[32];
+
+        rig_until(rig, id, rig_has_controller, NULL);
+        snapshot = cluster_snapshot_get(rig->nodes[id].cluster);
+        assert_int_equal(snapshot->broker_count, 3);
+        broker = cluster_snapshot_broker(snapshot, id);
+        snprintf(instance, sizeof(instance), "instance-%d", (int)id);
+        assert_string_equal(broker->instance, instance);
+        assert_int_equal(broker->epoch, snapshot->self_epoch);
+        assert_false(broker->client);
+        cluster_snapshot_put(snapshot);
+        assert_int_equal(controller_of(rig, id, NULL), controller_of(rig, 1, NULL));
+    }
+}
+
+static void test_another_instance_with_the_id_is_refused(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_node first = rig->nodes[2];
+    int rc;
+
+    rig->nodes[2].problems = NULL;
+    rc = rig_try_start(rig, 2, "somebody-else");
+    assert_int_equal(rc, E_NODE_ID_TAKEN);
+    assert_non_null(strstr(rig->why, "node=2"));
+    assert_non_null(strstr(rig->why, "another data directory"));
+    problems_free(rig->nodes[2].problems);
+    rig->nodes[2] = first;
+    assert_true(rig_is(rig, 2, rig_is_member, NULL));
+}
+
+static void test_same_instance_is_back_at_once(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t before = self_epoch(rig, 2);
+
+    rig->nodes[2].started = NODE_STARTED_PROCESS_CRASH;
+    rig_kill(rig, 2);
+    rig_start(rig, 2);
+    assert_true(self_epoch(rig, 2) > before);
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[2].cluster);
+    assert_int_equal(cluster_snapshot_broker(snapshot, 2)->started,
+                     NODE_STARTED_PROCESS_CRASH);
+    cluster_snapshot_put(snapshot);
+}
+
+static void test_killed_controller_is_replaced(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t epoch, next_epoch, first;
+    int other;
+
+    rig_until(rig, 1, rig_has_controller, NULL);
+    first = controller_of(rig, 1, &epoch);
+    other = first == 1 ? 2 : 1;
+    rig_kill(rig, first);
+    shared_backend_advance(rig->backend, 7000);
+    rig_until(rig, other, rig_lacks_broker, &first);
+    rig_until(rig, other, rig_has_controller, NULL);
+    assert_int_not_equal(controller_of(rig, other, &next_epoch), first);
+    assert_true(next_epoch > epoch);
+}
+
+/* The controllership of an earlier incarnation does not stand in the way. */
+static void test_restarted_controller_does_not_block_election(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t epoch, next_epoch, first;
+
+    rig_until(rig, 1, rig_has_controller, NULL);
+    first = controller_of(rig, 1, &epoch);
+    rig_kill(rig, first);
+    rig_start(rig, first);
+    rig_until(rig, first, rig_has_controller, NULL);
+    (void)controller_of(rig, first, &next_epoch);
+    assert_true(next_epoch > epoch);
+}
+
+static void test_client_keeps_no_replicas(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t client = 2;
+
+    rig->nodes[1].config.role = rig->nodes[2].config.role = ROLE_CLIENT;
+    rig_start(rig, 2);
+    assert_int_equal(controller_of(rig, 2, NULL), -1);
+    assert_int_equal(rig_create(rig, 2, "t", NULL), E_INVALID_REPLICATION_FACTOR);
+    rig_start(rig, 3);
+    rig_until(rig, 2, rig_has_controller, NULL);
+    assert_int_equal(controller_of(rig, 2, NULL), 3);
+    assert_int_equal(rig_create(rig, 2, "t", NULL), 0);
+    assert_int_equal(rig_state(rig, 2, "t", 0).state.leader, 3);
+    assert_int_equal(rig_state(rig, 2, "t", 0).replicas.count, 1);
+    assert_int_equal(
+        rig_admin(rig, 2, "reassign_partitions",
+                  "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,"
+                  "\"replicas\":[2]}]}"),
+        E_INVALID_REPLICATION_FACTOR);
+    assert_true(rig_is(rig, 3, rig_has_broker, &client));
+}
+
+static void *let_time_pass(void *arg)
+{
+    struct cluster_rig *rig = arg;
+
+    for (int i = 0; i < 10; i++)
+        rig_pause();
+    shared_backend_advance(rig->backend, 11000);
+    return NULL;
+}
+
+static void test_unreachable_store_is_a_clear_error(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct cluster_params params = {
+        .config = &rig->nodes[1].config,
+        .instance = "i",
+        .clock = shared_backend_clock(rig->backend),
+    };
+    pthread_t thread;
+    struct store *store = shared_store_open(rig->backend);
+    struct cluster *cluster = NULL;
+
+    params.problems = problems_new(params.clock);
+    free(rig->nodes[1].config.coord);
+    rig->nodes[1].config.coord = strdup("etcd://nowhere:2379");
+    shared_store_cut(store, true);
+    assert_int_equal(pthread_create(&thread, NULL, let_time_pass, rig), 0);
+    assert_int_equal(
+        cluster_open_shared(&params, store, &cluster, rig->why, sizeof(rig->why)),
+        E_STORE_UNREACHABLE);
+    assert_non_null(strstr(rig->why, "etcd://nowhere:2379"));
+    pthread_join(thread, NULL);
+    problems_free(params.problems);
+}
+
+/* ---- sessions ---- */
+
+struct seen {
+    pthread_mutex_t lock;
+    int64_t self_epoch;
+    int fenced;
+};
+
+static void on_change(void *arg, const struct cluster_snapshot *snapshot)
+{
+    struct seen *seen = arg;
+
+    pthread_mutex_lock(&seen->lock);
+    seen->self_epoch = snapshot->self_epoch;
+    seen->fenced += snapshot->self_epoch < 0;
+    pthread_mutex_unlock(&seen->lock);
+}
+
+static void test_lost_session_fences_and_registers_anew(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct seen seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct cluster_session session;
+    int64_t before = self_epoch(rig, 2);
+    int32_t id = 2;
+
+    assert_int_equal(cluster_subscribe(rig->nodes[2].cluster, on_change, &seen), 0);
+    cluster_session(rig->nodes[2].cluster, &session);
+    assert_true(session.shared && session.reachable && !session.lost);
+    shared_store_cut(rig->nodes[2].store, true);
+    cluster_session(rig->nodes[2].cluster, &session);
+    assert_false(session.reachable);
+    assert_true(session.silent_since_ms > 0);
+    rig_until_problem(rig, 2, "store coordination", true);
+    assert_false(session.lost);
+    shared_backend_advance(rig->backend, 7000);
+    rig_until(rig, 1, rig_lacks_broker, &id);
+    cluster_session(rig->nodes[2].cluster, &session);
+    assert_true(session.deadline_ns <
+                shared_backend_clock(rig->backend)
+                    ->mono_ns(shared_backend_clock(rig->backend)));
+    /* It shows what it saw last. */
+    assert_true(rig_is(rig, 2, rig_has_broker, &id));
+    shared_store_cut(rig->nodes[2].store, false);
+    rig_until(rig, 1, rig_has_broker, &id);
+    rig_until(rig, 2, rig_is_member, NULL);
+    while (self_epoch(rig, 2) == before)
+        rig_pause();
+    assert_true(self_epoch(rig, 2) > before);
+    rig_until_problem(rig, 2, "store coordination", false);
+    cluster_unsubscribe(rig->nodes[2].cluster, on_change, &seen);
+    assert_true(seen.fenced > 0);
+}
+
+static void test_reported_dead_registers_anew(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t before = self_epoch(rig, 2);
+
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, before + 1000),
+                     E_CONFLICT);
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 1, before), -EINVAL);
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, before), 0);
+    while (self_epoch(rig, 2) <= before)
+        rig_pause();
+    assert_true(rig_is(rig, 2, rig_is_member, NULL));
+}
+
+static void test_report_moves_a_partition_once_in_ten_seconds(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_leader moved = {
+        .topic = "t", .leader = RIG_ANY_LEADER, .epoch_above = 0};
+    int64_t epoch = self_epoch(rig, 2);
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"partitions\":3}"), 0);
+    while (rig_state(rig, 1, "t", moved.partition).state.leader != 2)
+        moved.partition++;
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, epoch), 0);
+    rig_until(rig, 1, rig_leads, &moved);
+    /* To node 1, to 3, or to 2 itself, which was back in time. */
+    int32_t leader = rig_state(rig, 1, "t", moved.partition).state.leader;
+
+    if (leader == 1)
+        return;
+    while (self_epoch(rig, leader) <= 0 || (leader == 2 && self_epoch(rig, 2) == epoch))
+        rig_pause();
+    epoch = self_epoch(rig, leader);
+    while (cluster_report_dead(rig->nodes[1].cluster, leader, epoch) == E_CONFLICT)
+        rig_pause(); /* node 1 has not seen that registration yet */
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, leader, epoch), -EBUSY);
+    shared_backend_advance(rig->backend, 10001);
+    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, leader, epoch), 0);
+}
+
+static void test_dead_controller_can_be_reported_by_any(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t first, epoch, next_epoch;
+    int other;
+
+    rig_until(rig, 1, rig_has_controller, NULL);
+    first = controller_of(rig, 1, &epoch);
+    other = first == 1 ? 2 : 1;
+    int64_t broker_epoch = self_epoch(rig, first);
+    rig_kill(rig, first);
+    assert_int_equal(
+        cluster_report_dead(rig->nodes[other].cluster, first, broker_epoch), 0);
+    do {
+        rig_until(rig, other, rig_has_controller, NULL);
+        (void)controller_of(rig, other, &next_epoch);
+        rig_pause();
+    } while (next_epoch == epoch);
+    assert_int_not_equal(controller_of(rig, other, NULL), first);
+}
+
+/* ---- operations ---- */
+
+static void test_any_node_creates_and_sees_it_at_once(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    for (int id = 1; id <= 3; id++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "t%d", id);
+        assert_int_equal(rig_create(rig, id, name, "{\"partitions\":6}"), 0);
+        for (int32_t p = 0; p < 6; p++) {
+            struct rig_state s = rig_state(rig, id, name, p);
+
+            assert_true(s.state.leader >= 1 && s.state.leader <= 3);
+            assert_int_equal(s.state.isr.count, 3);
+        }
+        assert_int_equal(rig_create(rig, id, name, NULL), E_TOPIC_EXISTS);
+    }
+    assert_int_equal(
+        cluster_add_partition(rig->nodes[2].cluster, "t2", 6, rig->why, 500), 0);
+    assert_int_equal(rig_state(rig, 2, "t2", 6).state.isr.count, 3);
+    assert_int_equal(
+        cluster_add_partition(rig->nodes[2].cluster, "t2", 6, rig->why, 500), -EEXIST);
+    assert_int_equal(cluster_delete_topic(rig->nodes[2].cluster, "t2", NULL, 0), 0);
+    assert_int_equal(cluster_delete_topic(rig->nodes[2].cluster, "t2", NULL, 0),
+                     E_UNKNOWN_TOPIC);
+}
+
+static void test_topic_larger_than_a_transaction(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    assert_int_equal(rig_create(rig, 2, "big", "{\"partitions\":500}"), 0);
+    for (int32_t p = 0; p < 500; p += 37)
+        assert_true(rig_state(rig, 2, "big", p).state.leader > 0);
+}
+
+struct racer {
+    struct cluster_rig *rig;
+    int id, created;
+};
+
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+
+    for (int i = 0; i < 20; i++) {
+        char name[16], why[200];
+        int rc;
+
+        snprintf(name, sizeof(name), "race%d", i);
+        rc = cluster_create_topic(racer->rig->nodes[racer->id].cluster, name, NULL, 0,
+                                  0, 0755, why, sizeof(why));
+        racer->created += rc == 0;
+        if (rc != 0 && rc != E_TOPIC_EXISTS)
+            racer->created = -1000;
+    }
+    return NULL;
+}
+
+static void test_racing_nodes_create_each_topic_once(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct racer racers[3];
+    pthread_t threads[3];
+    int created = 0;
+
+    for (int i = 0; i < 3; i++) {
+        racers[i] = (struct racer){.rig = rig, .id = i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        created += racers[i].created;
+    }
+    assert_int_equal(created, 20);
+}
+
+static void test_unknown_outcomes_are_settled(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    shared_store_fault(rig->nodes[1].store, SHARED_UNKNOWN_DONE, "topics/a/");
+    assert_int_equal(rig_create(rig, 1, "a", NULL), 0);
+    shared_store_fault(rig->nodes[1].store, SHARED_UNKNOWN_NOT, "topics/b/");
+    assert_int_equal(rig_create(rig, 1, "b", NULL), 0);
+    shared_store_fault(rig->nodes[1].store, SHARED_UNKNOWN_DONE, "topics/a/");
+    assert_int_equal(cluster_delete_topic(rig->nodes[1].cluster, "a", NULL, 0), 0);
+    shared_store_fault(rig->nodes[1].store, SHARED_UNKNOWN_NOT, "topics/b/");
+    assert_int_equal(cluster_delete_topic(rig->nodes[1].cluster, "b", NULL, 0), 0);
+    assert_int_equal(rig_create(rig, 1, "b", NULL), 0);
+}
+
+static void test_lagging_watch_costs_time_only(void **state)
+{
+    struct cluster_rig *rig = *state;
+    cJSON *flush = cJSON_Parse("{\"flush\":\"os\"}");
+    cJSON *retention = cJSON_Parse("{\"retention_ms\":\"1h\"}");
+    const struct cluster_snapshot *snapshot;
+
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    while (!rig_is(
+        rig, 2, rig_leads,
+        &(struct rig_leader){"t", 0, rig_state(rig, 1, "t", 0).state.leader, -1}))
+        rig_pause();
+    shared_store_hold_watch(rig->nodes[2].store, true);
+    assert_int_equal(cluster_set_config(rig->nodes[1].cluster, "t", flush, NULL, 0), 0);
+    shared_store_hold_watch(rig->nodes[2].store, false);
+    assert_int_equal(cluster_set_config(rig->nodes[2].cluster, "t", retention, NULL, 0),
+                     0);
+    snapshot = cluster_snapshot_get(rig->nodes[2].cluster);
+    assert_int_equal(cluster_snapshot_topic(snapshot, "t")->config.flush, FLUSH_OS);
+    assert_int_equal(cluster_snapshot_topic(snapshot, "t")->config.retention_ms,
+                     3600000);
+    cluster_snapshot_put(snapshot);
+    cJSON_Delete(flush);
+    cJSON_Delete(retention);
+}
+
+static void test_operations_fail_clearly_without_the_store(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    shared_store_cut(rig->nodes[1].store, true);
+    assert_int_equal(rig_create(rig, 1, "t", NULL), E_STORE_UNREACHABLE);
+    shared_store_cut(rig->nodes[1].store, false);
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+}
+
+/* ---- in-sync replicas ---- */
+
+static int32_t leader_of(struct cluster_rig *rig, const char *topic)
+{
+    int32_t leader = rig_state(rig, 1, topic, 0).state.leader;
+    struct rig_leader wanted = {topic, 0, leader, -1};
+
+    for (int id = 1; id <= 3; id++)
+        rig_until(rig, id, rig_leads, &wanted);
+    return leader;
+}
+
+static void test_leader_changes_the_isr(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct broker_incarnation joining;
+    int64_t revision = 0;
+    int32_t leader;
+
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    leader = leader_of(rig, "t");
+    struct cluster *cluster = rig->nodes[leader].cluster;
+    struct rig_state s = rig_state(rig, leader, "t", 0);
+    struct leadership next = s.state;
+    int32_t out = s.replicas.ids[1];
+
+    replica_ids_remove(&next.isr, out);
+    assert_int_equal(cluster_change_isr(rig->nodes[out].cluster, &s.topic, 0,
+                                        s.revision, &next, NULL, 0, NULL),
+                     E_NOT_LEADER);
+    assert_int_equal(
+        cluster_change_isr(cluster, &s.topic, 0, s.revision, &next, NULL, 0, &revision),
+        0);
+    assert_true(revision > s.revision);
+    assert_int_equal(
+        cluster_change_isr(cluster, &s.topic, 0, s.revision, &next, NULL, 0, NULL),
+        E_CONFLICT);
+    assert_true(cluster_wait_revision(cluster, revision, 5000));
+    s = rig_state(rig, leader, "t", 0);
+    assert_int_equal(s.state.isr.count, 2);
+    /* It comes back: only in the incarnation that has caught up. */
+    joining = (struct broker_incarnation){out, self_epoch(rig, out) - 1};
+    replica_ids_add(&next.isr, out);
+    assert_int_equal(
+        cluster_change_isr(cluster, &s.topic, 0, s.revision, &next, &joining, 1, NULL),
+        E_CONFLICT);
+    joining.epoch++;
+    shared_store_fault(rig->nodes[leader].store, SHARED_UNKNOWN_DONE, "/state");
+    assert_int_equal(
+        cluster_change_isr(cluster, &s.topic, 0, s.revision, &next, &joining, 1, NULL),
+        E_OUTCOME_UNKNOWN);
+    while (rig_state(rig, leader, "t", 0).state.isr.count != 3)
+        rig_pause();
+}
+
+static void test_replica_takes_itself_out(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t leader;
+
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    leader = leader_of(rig, "t");
+    struct rig_state s = rig_state(rig, leader, "t", 0);
+    struct suspect suspect = {.id = leader, .kind = SUSPECT_CRASHED, .end_offset = 7};
+    struct rig_leader wanted = {"t", 0, s.replicas.ids[1], s.state.leader_epoch};
+
+    assert_int_equal(
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+    rig_until(rig, leader, rig_leads, &wanted);
+    s = rig_state(rig, leader, "t", 0);
+    assert_false(replica_ids_contain(&s.state.isr, leader));
+    assert_int_equal(leadership_suspect(&s.state, leader)->end_offset, 7);
+    /* Again: nothing to do. */
+    assert_int_equal(
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+}
+
+/* ---- leaving ---- */
+
+static void test_clean_stop_hands_over_first(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t leader, other;
+    struct rig_state before, after;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"partitions\":6}"), 0);
+    leader = leader_of(rig, "t");
+    other = leader == 1 ? 2 : 1;
+    before = rig_state(rig, other, "t", 0);
+    rig_stop(rig, leader);
+    rig_until(rig, other, rig_lacks_broker, &leader);
+    for (int32_t p = 0; p < 6; p++) {
+        after = rig_state(rig, other, "t", p);
+        assert_int_not_equal(after.state.leader, leader);
+        assert_true(after.state.leader > 0);
+    }
+    after = rig_state(rig, other, "t", 0);
+    assert_int_equal(after.state.leader_epoch, before.state.leader_epoch + 1);
+    char *left =
+        shared_backend_get(rig->backend, "/topicfs/default/brokers/stopping/1");
+    assert_null(left);
+    rig_until(rig, other, rig_has_controller, NULL);
+    assert_int_not_equal(controller_of(rig, other, NULL), leader);
+}
+
+int main(void)
+{
+#define NODES_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        NODES_TEST(test_nodes_see_each_other_and_one_controller),
+        NODES_TEST(test_another_instance_with_the_id_is_refused),
+        NODES_TEST(test_same_instance_is_back_at_once),
+        NODES_TEST(test_killed_controller_is_replaced),
+        NODES_TEST(test_restarted_controller_does_not_block_election),
+        cmocka_unit_test_setup_teardown(test_client_keeps_no_replicas, setup_empty,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_unreachable_store_is_a_clear_error,
+                                        setup_empty, teardown),
+        NODES_TEST(test_lost_session_fences_and_registers_anew),
+        NODES_TEST(test_reported_dead_registers_anew),
+        NODES_TEST(test_report_moves_a_partition_once_in_ten_seconds),
+        NODES_TEST(test_dead_controller_can_be_reported_by_any),
+        NODES_TEST(test_any_node_creates_and_sees_it_at_once),
+        NODES_TEST(test_topic_larger_than_a_transaction),
+        NODES_TEST(test_racing_nodes_create_each_topic_once),
+        NODES_TEST(test_unknown_outcomes_are_settled),
+        NODES_TEST(test_lagging_watch_costs_time_only),
+        NODES_TEST(test_operations_fail_clearly_without_the_store),
+        NODES_TEST(test_leader_changes_the_isr),
+        NODES_TEST(test_replica_takes_itself_out),
+        NODES_TEST(test_clean_stop_hands_over_first),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,497 @@
+/* What the controller does, over a shared store: elections, moves, what it survives. */
+#include "support/cluster_rig.h"
+
+#include "coord/coord.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+    struct cluster_rig *rig = calloc(1, sizeof(*rig));
+
+    if (!rig)
+        return -1;
+    rig_open(rig, 3);
+    for (int id = 1; id <= 3; id++)
+        rig_until(rig, id, rig_has_controller, NULL);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_close(*state);
+    free(*state);
+    return 0;
+}
+
+static int32_t controller_of(struct cluster_rig *rig, int id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int32_t controller = snapshot->controller;
+
+    cluster_snapshot_put(snapshot);
+    return controller;
+}
+
+static int64_t epoch_of(struct cluster_rig *rig, int id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int64_t epoch = snapshot->self_epoch;
+
+    cluster_snapshot_put(snapshot);
+    return epoch;
+}
+
+/* A live node that is neither of the two. */
+static int other_than(struct cluster_rig *rig, int a, int b)
+{
+    for (int id = 1; id <= RIG_NODES_MAX; id++)
+        if (id != a && id != b && rig->nodes[id].cluster)
+            return id;
+    fail_msg("no other node");
+    return 0;
+}
+
+static void until_leader(struct cluster_rig *rig, int id, const char *topic, int32_t p,
+                         int32_t leader, int32_t epoch_above)
+{
+    struct rig_leader wanted = {topic, p, leader, epoch_above};
+
+    rig_until(rig, id, rig_leads, &wanted);
+}
+
+/* Writes the state as the partition's leader would. */
+static void set_isr(struct cluster_rig *rig, const char *topic, int32_t p,
+                    const int32_t *isr, uint32_t isr_count, const int32_t *elr,
+                    uint32_t elr_count)
+{
+    int any = other_than(rig, 0, 0);
+    struct rig_state s = rig_state(rig, any, topic, p);
+    int leader = s.state.leader;
+    struct broker_incarnation joining[LEADERSHIP_REPLICAS_MAX];
+    uint32_t joining_count = 0;
+    int64_t revision;
+
+    until_leader(rig, leader, topic, p, leader, s.state.leader_epoch - 1);
+    s = rig_state(rig, leader, topic, p);
+    s.state.isr.count = s.state.elr.count = 0;
+    for (uint32_t i = 0; i < isr_count; i++) {
+        replica_ids_add(&s.state.isr, isr[i]);
+        if (rig->nodes[isr[i]].cluster)
+            joining[joining_count++] =
+                (struct broker_incarnation){isr[i], epoch_of(rig, isr[i])};
+    }
+    for (uint32_t i = 0; i < elr_count; i++)
+        replica_ids_add(&s.state.elr, elr[i]);
+    assert_int_equal(cluster_change_isr(rig->nodes[leader].cluster, &s.topic, p,
+                                        s.revision, &s.state, joining, joining_count,
+                                        &revision),
+                     0);
+    for (int id = 1; id <= RIG_NODES_MAX; id++)
+        if (rig->nodes[id].cluster)
+            assert_true(cluster_wait_revision(rig->nodes[id].cluster, revision, 5000));
+}
+
+static void expire(struct cluster_rig *rig, int32_t id, int seen_by)
+{
+    rig_kill(rig, id);
+    shared_backend_advance(rig->backend, 7000);
+    rig_until(rig, seen_by, rig_lacks_broker, &id);
+}
+
+static void test_death_moves_all_that_it_led(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int victim = 2, by = 1;
+
+    if (controller_of(rig, 1) == 2)
+        victim = 3;
+    assert_int_equal(rig_create(rig, by, "t", "{\"partitions\":250}"), 0);
+    expire(rig, victim, by);
+    for (int32_t p = 0; p < 250; p++) {
+        struct rig_state s;
+
+        do {
+            s = rig_state(rig, by, "t", p);
+            rig_pause();
+        } while (s.state.leader == victim);
+        assert_true(s.state.leader > 0);
+        if (s.replicas.ids[0] == victim) {
+            assert_int_equal(s.state.leader, s.replicas.ids[1]);
+            assert_false(replica_ids_contain(&s.state.isr, victim));
+            assert_int_equal(s.state.leader_epoch, 1);
+        }
+    }
+    rig_until_problem(rig, by, "kind=node", true);
+}
+
+static void test_restarted_leader_gets_a_new_epoch(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t leader;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":1}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    leader = s.state.leader;
+    rig_kill(rig, leader);
+    rig_start(rig, leader);
+    until_leader(rig, leader, "t", 0, leader, s.state.leader_epoch);
+}
+
+static void test_new_controller_begins_from_the_store(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t first = controller_of(rig, 1), leader;
+    int other = other_than(rig, first, 0);
+
+    assert_int_equal(rig_create(rig, other, "t", "{\"partitions\":6}"), 0);
+    /* The controller dies, and with it a leader, so that both are to be replaced. */
+    rig_kill(rig, first);
+    shared_backend_advance(rig->backend, 7000);
+    rig_until(rig, other, rig_lacks_broker, &first);
+    for (int32_t p = 0; p < 6; p++)
+        do {
+            leader = rig_state(rig, other, "t", p).state.leader;
+            rig_pause();
+        } while (leader == first || leader < 0);
+}
+
+static void test_eligible_replica_leads_then_nobody(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t a, b, c;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"min_insync_replicas\":2}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    a = s.replicas.ids[0];
+    b = s.replicas.ids[1];
+    c = s.replicas.ids[2];
+    set_isr(rig, "t", 0, &a, 1, &b, 1);
+    rig_until_problem(rig, c, "kind=below-minimum t-0", true);
+    expire(rig, a, c);
+    until_leader(rig, c, "t", 0, b, s.state.leader_epoch);
+    s = rig_state(rig, c, "t", 0);
+    assert_int_equal(s.state.isr.count, 1);
+    assert_true(replica_ids_contain(&s.state.elr, a));
+    assert_int_equal(s.state.lossy_epoch, -1);
+    /* c never was in sync: it does not lead. */
+    expire(rig, b, c);
+    until_leader(rig, c, "t", 0, -1, s.state.leader_epoch);
+    rig_until_problem(rig, c, "kind=leaderless t-0", true);
+    rig_start(rig, b);
+    until_leader(rig, c, "t", 0, b, s.state.leader_epoch + 1);
+    rig_until_problem(rig, c, "kind=leaderless t-0", false);
+}
+
+static void test_unclean_election_waits_and_is_recorded(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t a, c;
+
+    assert_int_equal(
+        rig_create(rig, 1, "t",
+                   "{\"min_insync_replicas\":1,\"unclean_leader_election\":30000}"),
+        0);
+    s = rig_state(rig, 1, "t", 0);
+    a = s.replicas.ids[0];
+    c = s.replicas.ids[1];
+    set_isr(rig, "t", 0, &a, 1, NULL, 0);
+    expire(rig, a, c);
+    until_leader(rig, c, "t", 0, -1, s.state.leader_epoch);
+    for (int i = 0; i < 50; i++)
+        rig_pause();
+    /* The wait begins when the controller sees it; a few rounds are over by now. */
+    assert_int_equal(rig_state(rig, c, "t", 0).state.leader, -1);
+    for (int i = 0; i < 100; i++)
+        rig_pause();
+    shared_backend_advance(rig->backend, 30000);
+    until_leader(rig, c, "t", 0, c, s.state.leader_epoch + 1);
+    s = rig_state(rig, c, "t", 0);
+    assert_int_equal(s.state.lossy_epoch, s.state.leader_epoch);
+    assert_int_equal(s.loss.epoch, s.state.leader_epoch);
+    assert_true(s.loss.at_ms > 0);
+    assert_int_equal(s.loss.from, -1);
+    rig_until_problem(rig, c, "kind=loss t-0", true);
+    assert_int_equal(
+        cluster_record_loss(rig->nodes[c].cluster, &s.topic, 0, s.loss.epoch, 80, 90),
+        0);
+    rig_until_problem(rig, c, "messages 80 to 89", true);
+    /* The record outlives later elections. */
+    assert_int_equal(rig_state(rig, c, "t", 0).loss.to, 90);
+}
+
+static void test_all_crashed_longest_leads(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"flush\":\"os\"}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    for (int id = 1; id <= 3; id++) {
+        struct suspect suspect = {
+            .id = id,
+            .kind = SUSPECT_CRASHED,
+            .last_epoch = id == 3 ? 0 : 4,
+            .end_offset = id == 2 ? 90 : 80 + 100 * (id == 3),
+        };
+
+        assert_int_equal(
+            cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect), 0);
+    }
+    until_leader(rig, 1, "t", 0, 2, s.state.leader_epoch);
+    s = rig_state(rig, 1, "t", 0);
+    assert_int_equal(s.state.lossy_epoch, s.state.leader_epoch);
+    assert_int_equal(s.loss.from, 90);
+}
+
+static void test_preferred_election_by_request(void **state)
+{
+    static const char request[] =
+        "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0}]}";
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t a, b;
+    char *left;
+    int by;
+
+    for (int id = 1; id <= 3; id++)
+        rig->nodes[id].config.auto_leader_rebalance = 0;
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    s = rig_state(rig, 1, "t", 0);
+    a = s.replicas.ids[0];
+    b = s.replicas.ids[1];
+    by = other_than(rig, a, 0);
+    expire(rig, a, by);
+    until_leader(rig, by, "t", 0, b, -1);
+    assert_int_equal(rig_admin(rig, by, "preferred_replica_election", request),
+                     E_NO_LEADER);
+    assert_non_null(strstr(rig->why, "t-0"));
+    rig_start(rig, a);
+    s = rig_state(rig, a, "t", 0);
+    const int32_t isr[] = {b, s.replicas.ids[2], a};
+
+    set_isr(rig, "t", 0, isr, 3, NULL, 0);
+    assert_int_equal(rig_admin(rig, by, "preferred_replica_election", request), 0);
+    until_leader(rig, by, "t", 0, a, -1);
+    while (cluster_admin_running(rig->nodes[by].cluster, "preferred_replica_election"))
+        rig_pause();
+    left = shared_backend_get(rig->backend,
+                              "/topicfs/default/admin/last/preferred_replica_election");
+    assert_non_null(strstr(left, "\"done\""));
+    free(left);
+}
+
+static void test_leadership_returns_by_itself(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t a, b;
+    int by;
+
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    s = rig_state(rig, 1, "t", 0);
+    a = s.replicas.ids[0];
+    b = s.replicas.ids[1];
+    by = other_than(rig, a, 0);
+    expire(rig, a, by);
+    until_leader(rig, by, "t", 0, b, -1);
+    rig_start(rig, a);
+    const int32_t isr[] = {b, s.replicas.ids[2], a};
+
+    set_isr(rig, "t", 0, isr, 3, NULL, 0);
+    for (int i = 0; i < 100; i++)
+        rig_pause();
+    assert_int_equal(rig_state(rig, by, "t", 0).state.leader, b);
+    shared_backend_advance(rig->backend, 5001);
+    until_leader(rig, by, "t", 0, a, -1);
+}
+
+/* ---- reassignment ---- */
+
+static void start_four(struct cluster_rig *rig)
+{
+    int32_t four = 4;
+
+    rig_start(rig, 4);
+    for (int id = 1; id <= 4; id++)
+        rig_until(rig, id, rig_has_broker, &four);
+}
+
+struct replicas_are {
+    const char *topic;
+    struct replica_ids replicas;
+};
+
+static bool replicas_are(const struct cluster_snapshot *snapshot, const void *arg)
+{
+    const struct replicas_are *wanted = arg;
+    const struct topic *topic = cluster_snapshot_topic(snapshot, wanted->topic);
+    const struct partition_info *info = &topic->partitions[0];
+
+    return info->replica_count == wanted->replicas.count &&
+           memcmp(info->replicas, wanted->replicas.ids,
+                  info->replica_count * sizeof(int32_t)) == 0;
+}
+
+static int reassign(struct cluster_rig *rig, int by, const struct replica_ids *to)
+{
+    char request[200], ids[40] = "";
+
+    for (uint32_t i = 0; i < to->count; i++)
+        snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), "%s%d", i ? "," : "",
+                 (int)to->ids[i]);
+    snprintf(request, sizeof(request),
+             "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,"
+             "\"replicas\":[%s]}]}",
+             ids);
+    return rig_admin(rig, by, "reassign_partitions", request);
+}
+
+static void test_reassignment_grows_waits_and_shrinks(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    char *last;
+
+    start_four(rig);
+    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":2}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    int32_t a = s.replicas.ids[0], b = s.replicas.ids[1];
+    int c = other_than(rig, a, b);
+    struct replicas_are wanted = {"t", {2, {c, b}}};
+
+    assert_int_equal(reassign(rig, c, &wanted.replicas), 0);
+    assert_true(cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions") ||
+                rig_state(rig, c, "t", 0).replicas.count == 3);
+    while (rig_state(rig, c, "t", 0).replicas.count != 3)
+        rig_pause();
+    rig_until_problem(rig, c, "kind=reassigning t-0", true);
+    assert_int_equal(rig_state(rig, c, "t", 0).state.leader, a);
+    const int32_t isr[] = {a, b, c};
+
+    set_isr(rig, "t", 0, isr, 3, NULL, 0);
+    rig_until(rig, c, replicas_are, &wanted);
+    s = rig_state(rig, c, "t", 0);
+    assert_int_equal(s.state.leader, c);
+    assert_int_equal(s.state.isr.count, 2);
+    while (cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions"))
+        rig_pause();
+    last = shared_backend_get(rig->backend,
+                              "/topicfs/default/admin/last/reassign_partitions");
+    assert_non_null(strstr(last, "\"done\""));
+    free(last);
+    rig_until_problem(rig, c, "kind=reassigning", false);
+}
+
+static void test_reassignment_is_taken_back(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+
+    start_four(rig);
+    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":2}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    int c = other_than(rig, s.replicas.ids[0], s.replicas.ids[1]);
+    struct replicas_are before = {"t", s.replicas};
+    struct replica_ids target = {1, {c}};
+
+    assert_int_equal(reassign(rig, c, &target), 0);
+    while (rig_state(rig, c, "t", 0).replicas.count != 3)
+        rig_pause();
+    assert_int_equal(reassign(rig, c, &s.replicas), 0);
+    rig_until(rig, c, replicas_are, &before);
+    while (cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions"))
+        rig_pause();
+}
+
+static void test_return_to_dead_replicas_is_refused(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct rig_state s;
+    int32_t a;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":1}"), 0);
+    s = rig_state(rig, 1, "t", 0);
+    a = s.replicas.ids[0];
+    int c = other_than(rig, a, 0);
+    struct replica_ids target = {1, {c}}, back = {1, {a}};
+
+    assert_int_equal(reassign(rig, c, &target), 0);
+    while (rig_state(rig, c, "t", 0).replicas.count != 2)
+        rig_pause();
+    expire(rig, a, c);
+    until_leader(rig, c, "t", 0, -1, -1);
+    assert_int_equal(reassign(rig, c, &back), E_NO_LEADER);
+    assert_non_null(strstr(rig->why, "nobody could lead"));
+}
+
+static void test_stale_controller_changes_nothing(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t first = controller_of(rig, 1);
+    int other = other_than(rig, first, 0);
+    int32_t next;
+
+    assert_int_equal(rig_create(rig, other, "t", NULL), 0);
+    /* It hears nothing of its fall, and sees nodes that were there before. */
+    shared_store_hold_watch(rig->nodes[first].store, true);
+    char *before = shared_backend_get(rig->backend, "/topicfs/default/controller");
+
+    shared_backend_put(rig->backend, "/topicfs/default/controller", NULL);
+    do {
+        next = controller_of(rig, other);
+        rig_pause();
+    } while (next < 0);
+    struct rig_state s = rig_state(rig, other, "t", 0);
+
+    for (int i = 0; i < 50; i++)
+        rig_pause();
+    assert_int_equal(rig_state(rig, other, "t", 0).revision, s.revision);
+    shared_store_hold_watch(rig->nodes[first].store, false);
+    free(before);
+}
+
+static void test_lost_states_are_made_anew_above_old_epochs(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    shared_backend_advance(rig->backend, 120000);
+    shared_backend_put(rig->backend,
+                       "/topicfs/default/brokers/topics/t/partitions/0/state", NULL);
+    while (rig_state(rig, 1, "t", 0).state.leader_epoch < 1000000)
+        rig_pause();
+}
+
+int main(void)
+{
+#define LOOP_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        LOOP_TEST(test_death_moves_all_that_it_led),
+        LOOP_TEST(test_restarted_leader_gets_a_new_epoch),
+        LOOP_TEST(test_new_controller_begins_from_the_store),
+        LOOP_TEST(test_eligible_replica_leads_then_nobody),
+        LOOP_TEST(test_unclean_election_waits_and_is_recorded),
+        LOOP_TEST(test_all_crashed_longest_leads),
+        LOOP_TEST(test_preferred_election_by_request),
+        LOOP_TEST(test_leadership_returns_by_itself),
+        LOOP_TEST(test_reassignment_grows_waits_and_shrinks),
+        LOOP_TEST(test_reassignment_is_taken_back),
+        LOOP_TEST(test_return_to_dead_replicas_is_refused),
+        LOOP_TEST(test_stale_controller_changes_nothing),
+        LOOP_TEST(test_lost_states_are_made_anew_above_old_epochs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
