@@ -70,7 +70,7 @@ void leadership_forget_suspect(struct leadership *state, int32_t id)
 }
 
 int leadership_take_out(const struct leadership *old, const struct suspect *suspect,
-                        struct leadership *out)
+                        bool registered, struct leadership *out)
 {
     const struct suspect *listed = leadership_suspect(old, suspect->id);
     bool counts = replica_ids_contain(&old->isr, suspect->id) ||
@@ -79,7 +79,8 @@ int leadership_take_out(const struct leadership *old, const struct suspect *susp
     bool worse = listed && (listed->kind != suspect->kind ||
                             listed->last_epoch != suspect->last_epoch ||
                             listed->end_offset != suspect->end_offset);
-    if (!counts && !worse && (listed || suspect->kind == SUSPECT_CRASHED)) {
+    if (!registered && !counts && !worse &&
+        (listed || suspect->kind == SUSPECT_CRASHED)) {
         return 0;
     }
     if (old->leader_epoch == INT32_MAX) {

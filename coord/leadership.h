@@ -68,10 +68,13 @@ void leadership_forget_suspect(struct leadership *state, int32_t id);
 
 /*
  * A replica takes itself out of ISR and ELR because it may lack messages that it once
- * acknowledged. 1: *out is to be written; 0: nothing changes (it counts nowhere, or is
- * already listed so); -EOVERFLOW at the end of the epochs.
+ * acknowledged. `registered`: its node has a registration now. Then it always writes:
+ * its leader may be about to let it join on the ground of what it acknowledged, and a
+ * new revision makes that fail. Without one nobody can let it join, and it writes only
+ * what changes something. 1: *out is to be written; 0: nothing changes; -EOVERFLOW at
+ * the end of the epochs.
  */
 int leadership_take_out(const struct leadership *old, const struct suspect *suspect,
-                        struct leadership *out);
+                        bool registered, struct leadership *out);
 
 #endif

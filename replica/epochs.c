@@ -95,7 +95,10 @@ int epochs_build(struct epoch_list *list, struct log *log)
 
 int32_t epochs_last(const struct epoch_list *list)
 {
-    return list->count ? list->items[list->count - 1].epoch : -1;
+    if (list->count) {
+        return list->items[list->count - 1].epoch;
+    }
+    return list->begins ? list->begin.epoch : -1;
 }
 
 int32_t epochs_at(const struct epoch_list *list, int64_t offset)
@@ -108,17 +111,35 @@ int32_t epochs_at(const struct epoch_list *list, int64_t offset)
     return -1;
 }
 
-bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
+int32_t epochs_before(const struct epoch_list *list, int64_t offset)
+{
+    int32_t epoch = epochs_at(list, offset - 1);
+    if (epoch < 0 && list->begins && list->begin.offset <= offset) {
+        epoch = list->begin.epoch;
+    }
+    return epoch;
+}
+
+void epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
                 struct epoch_end *out)
 {
     for (size_t i = list->count; i > 0; i--) {
         if (list->items[i - 1].epoch <= epoch) {
             out->epoch = list->items[i - 1].epoch;
             out->end_offset = i == list->count ? log_end_offset : list->items[i].offset;
-            return true;
+            return;
         }
     }
-    return false;
+    bool known = list->begins && list->begin.epoch <= epoch;
+    out->epoch = known ? list->begin.epoch : epoch;
+    out->end_offset = list->count ? list->items[0].offset : log_end_offset;
+}
+
+void epochs_begin(struct epoch_list *list, int32_t epoch, int64_t offset)
+{
+    list->count = 0;
+    list->begins = epoch >= 0;
+    list->begin = (struct epoch_start){.epoch = epoch, .offset = offset};
 }
 
 void epochs_cut(struct epoch_list *list, int64_t offset)

@@ -30,14 +30,16 @@ static int refuse(const struct partition_core *core, const struct core_replica *
     return 0;
 }
 
-static void fill(const struct partition_core *core, int64_t log_start,
-                 const struct fetch_request *request, struct fetch_answer *answer)
+static void fill(const struct partition_core *core, const struct epoch_list *epochs,
+                 int64_t log_start, const struct fetch_request *request,
+                 struct fetch_answer *answer)
 {
     *answer = (struct fetch_answer){
         .kind = FETCH_DATA,
         .leader_epoch = core->leader_epoch,
         .sequence = request->sequence,
         .log_start = log_start,
+        .start_epoch = epochs_before(epochs, log_start),
         .log_end = core->log_end_offset,
         .high_watermark = core->high_watermark,
     };
@@ -50,11 +52,22 @@ static bool diverges(const struct partition_core *core, const struct epoch_list 
     if (request->last_epoch < 0) {
         return false;
     }
-    if (!epochs_end(epochs, request->last_epoch, core->log_end_offset, out)) {
-        *out = (struct epoch_end){.epoch = -1, .end_offset = 0};
-        return true;
-    }
+    epochs_end(epochs, request->last_epoch, core->log_end_offset, out);
     return out->epoch < request->last_epoch || out->end_offset < request->fetch_offset;
+}
+
+/*
+ * A log that knows nothing of what was before its end can be believed where this one
+ * begins; and elsewhere only if no election ever gave committed messages up, so that
+ * what it no longer has is the same here as there.
+ */
+static bool out_of_range(const struct partition_core *core, int64_t log_start,
+                         const struct fetch_request *request)
+{
+    return request->fetch_offset < log_start ||
+           (request->last_epoch < 0 && request->fetch_offset > log_start &&
+            (core->state.lossy_epoch >= 0 ||
+             request->fetch_offset > core->log_end_offset));
 }
 
 /* An incarnation that was not heard before may hold less than the one before it. */
@@ -86,7 +99,7 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
                 struct fetch_answer *answer)
 {
     struct core_replica *replica = core_replica_find(core, request->follower);
-    fill(core, log_start, request, answer);
+    fill(core, epochs, log_start, request, answer);
     answer->error = refuse(core, replica, request);
     if (answer->error) {
         answer->kind = FETCH_ERROR;
@@ -96,8 +109,7 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
         new_incarnation(replica, request->broker_epoch);
     }
     replica->sequence = request->sequence;
-    if (request->fetch_offset < log_start ||
-        (request->last_epoch < 0 && request->fetch_offset > core->log_end_offset)) {
+    if (out_of_range(core, log_start, request)) {
         answer->kind = FETCH_RESTART;
         return;
     }
@@ -118,11 +130,12 @@ bool fetch_may_wait(const struct fetch_request *request,
            request->log_start >= answer->log_start;
 }
 
-void fetch_again(struct partition_core *core, int64_t log_start,
-                 const struct fetch_request *request, struct fetch_answer *answer)
+void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
+                 int64_t log_start, const struct fetch_request *request,
+                 struct fetch_answer *answer)
 {
     const struct core_replica *replica = core_replica_find(core, request->follower);
-    fill(core, log_start, request, answer);
+    fill(core, epochs, log_start, request, answer);
     if (request->leader_epoch != core->leader_epoch || core->role != ROLE_LEADER ||
         !replica) {
         answer->error =

@@ -22,7 +22,7 @@ struct fetch_request {
     uint64_t sequence;           /* rises with each request of this follower */
     int64_t fetch_offset;        /* its log end: what comes next */
     int64_t acknowledged_offset; /* what it has on disk, at most fetch_offset */
-    int32_t last_epoch;          /* of its last batch; -1: its log is empty */
+    int32_t last_epoch;          /* of its last batch; -1: nothing is known */
     int64_t high_watermark;      /* that it knows */
     int64_t log_start;           /* of its log */
 };
@@ -42,6 +42,7 @@ struct fetch_answer {
     uint64_t sequence; /* of the request */
     struct epoch_end diverging;
     int64_t log_start;
+    int32_t start_epoch; /* of what was before log_start; -1: nothing was, or unknown */
     int64_t log_end;
     int64_t high_watermark;
 };
@@ -56,7 +57,8 @@ bool fetch_may_wait(const struct fetch_request *request,
                     const struct fetch_answer *answer);
 
 /* The answer to a request that waited, by what is true now. It counts nothing. */
-void fetch_again(struct partition_core *core, int64_t log_start,
-                 const struct fetch_request *request, struct fetch_answer *answer);
+void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
+                 int64_t log_start, const struct fetch_request *request,
+                 struct fetch_answer *answer);
 
 #endif

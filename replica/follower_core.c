@@ -25,25 +25,43 @@ bool follower_request(struct partition_core *core, const struct epoch_list *epoc
 }
 
 /*
- * Below the high watermark only that may be cut which an election has given up: entries
- * of an epoch before the last one that began with a possible loss.
+ * The whole log goes. Nothing committed is lost by that where retention took all of it,
+ * where nothing of it was visible, or where it is of epochs that an election gave up.
+ */
+static struct follower_step restart(const struct partition_core *core,
+                                    const struct epoch_list *epochs, int64_t log_start,
+                                    const struct fetch_answer *answer)
+{
+    bool behind = core->log_end_offset < answer->log_start;
+    bool visible = core->high_watermark > log_start;
+    bool given_up = epochs_last(epochs) < core->state.lossy_epoch;
+    if (!behind && visible && !given_up) {
+        return (struct follower_step){.action = FOLLOW_REFUSE};
+    }
+    return (struct follower_step){.action = FOLLOW_RESTART,
+                                  .offset = answer->log_start,
+                                  .epoch = answer->start_epoch};
+}
+
+/*
+ * Cuts where the logs part. Below the high watermark only that may be cut which an
+ * election has given up: entries of an epoch before the last one that began with a
+ * possible loss. Where they part below this log's start, all of it goes.
  */
 static struct follower_step cut(const struct partition_core *core,
                                 const struct epoch_list *epochs, int64_t log_start,
                                 const struct fetch_answer *answer)
 {
     struct epoch_end own;
-    int64_t offset = log_start;
-    if (epochs_end(epochs, answer->diverging.epoch, core->log_end_offset, &own)) {
-        offset = own.end_offset < answer->diverging.end_offset
-                     ? own.end_offset
-                     : answer->diverging.end_offset;
-    }
+    epochs_end(epochs, answer->diverging.epoch, core->log_end_offset, &own);
+    int64_t offset = own.end_offset < answer->diverging.end_offset
+                         ? own.end_offset
+                         : answer->diverging.end_offset;
     if (MUTATION(MUTATE_CUT_TO_HW) && core->high_watermark < core->log_end_offset) {
         offset = core->high_watermark;
     }
     if (offset < log_start) {
-        offset = log_start;
+        return restart(core, epochs, log_start, answer);
     }
     if (offset >= core->log_end_offset) {
         return (struct follower_step){.action = FOLLOW_RETRY};
@@ -53,19 +71,6 @@ static struct follower_step cut(const struct partition_core *core,
         return (struct follower_step){.action = FOLLOW_REFUSE};
     }
     return (struct follower_step){.action = FOLLOW_CUT, .offset = offset};
-}
-
-static struct follower_step restart(const struct partition_core *core,
-                                    const struct epoch_list *epochs,
-                                    const struct fetch_answer *answer)
-{
-    bool behind = core->log_end_offset < answer->log_start;
-    bool given_up = epochs_last(epochs) < core->state.lossy_epoch;
-    if (!behind && !given_up && core->high_watermark > answer->log_start) {
-        return (struct follower_step){.action = FOLLOW_REFUSE};
-    }
-    return (struct follower_step){.action = FOLLOW_RESTART,
-                                  .offset = answer->log_start};
 }
 
 struct follower_step follower_take(const struct partition_core *core,
@@ -88,7 +93,7 @@ struct follower_step follower_take(const struct partition_core *core,
     case FETCH_DIVERGING:
         return cut(core, epochs, log_start, answer);
     case FETCH_RESTART:
-        return restart(core, epochs, answer);
+        return restart(core, epochs, log_start, answer);
     default:
         return (struct follower_step){.action = FOLLOW_APPEND};
     }

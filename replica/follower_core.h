@@ -21,13 +21,16 @@ enum follower_action {
     FOLLOW_RETRY,   /* refused: ask again after a pause, or wait for a new leadership */
     FOLLOW_APPEND,  /* append each batch that follower_fits(), then follower_heard() */
     FOLLOW_CUT,     /* cut the log at `offset`, core_cut(), ask again */
-    FOLLOW_RESTART, /* drop the log, begin anew at `offset`, core_reset(), ask again */
+    FOLLOW_RESTART, /* drop the log, begin anew at `offset`, core_reset(), ask again;
+                       `epoch` is what the leader had before it: it is kept with the
+                       log, as its first entry of epochs (epochs_begin) */
     FOLLOW_REFUSE,  /* it would cost committed messages: take the replica offline */
 };
 
 struct follower_step {
     enum follower_action action;
     int64_t offset;
+    int32_t epoch; /* -1: none */
 };
 
 /* The next request; false: this node does not follow. The core's own broker epoch goes

@@ -104,7 +104,7 @@ static void complete(struct world *world, int32_t slot, int32_t id, int64_t from
     const struct simlog *log = &world->nodes[id - 1]->logs[slot];
     bool flush_ack =
         world->store.entries[KEY_PARTITION + slot].value.partition.flush_ack;
-    if (log->suspect || from >= to) {
+    if (log->lost_tail || from >= to) {
         return;
     }
     if (log->topic_id != registry->topic_id) {
@@ -273,6 +273,14 @@ void check_leads(struct node *node, int32_t slot)
     if ((uint32_t)epoch >= registry->owner_count) {
         registry->owner_count = (uint32_t)epoch + 1;
     }
+    /* Before it heard of its election it may have followed the leader before. */
+    if (registry->lossy_epoch >= 0 &&
+        node->logs[slot].log_start > simlog_end(&registry->committed)) {
+        simlog_restart(&registry->committed, node->logs[slot].log_start, -1);
+    }
+    /* What it brings along below its high watermark is committed, also where an
+     * election with a possible loss had given that up before. */
+    check_high_watermark(node, slot, node->replicas[slot].core.high_watermark);
     struct owner *owner = &registry->owners[epoch];
     if (!owner->node) {
         *owner = (struct owner){node_id(node), node->broker_epoch};
@@ -311,7 +319,8 @@ static void possible_loss(struct world *world, int32_t slot,
         kept++;
     }
     uint32_t at = simlog_find(log, log->log_start);
-    while (kept < committed->count && at < log->count &&
+    uint32_t limit = settings->flush_ack ? log->flushed : log->count;
+    while (kept < committed->count && at < limit &&
            same(&committed->batches[kept], &log->batches[at])) {
         kept++;
         at++;
@@ -365,12 +374,6 @@ static void state_stored(struct world *world, int32_t slot, int32_t writer,
           state->leader == before->leader && writer + 1 == state->leader)) {
         world_violation(world, "p%d: n%d wrote a state without a new epoch", slot,
                         writer + 1);
-    }
-    for (int32_t i = 0; i < world->profile.node_count; i++) {
-        if (!replica_ids_contain(&state->isr, i + 1) &&
-            !replica_ids_contain(&state->elr, i + 1)) {
-            world->nodes[i]->logs[slot].suspect = false;
-        }
     }
     if (state->lossy_epoch > registry->lossy_epoch) {
         possible_loss(world, slot, state);
@@ -465,11 +468,46 @@ bool check_is_healed(struct world *world)
     return true;
 }
 
+static void dump(struct world *world, int32_t slot)
+{
+    for (int32_t i = 0; world->trace && i < world->profile.node_count; i++) {
+        const struct node *node = world->nodes[i];
+        const struct partition_core *core = &node->replicas[slot].core;
+        if (node->replicas[slot].topic_id) {
+            world_log(
+                world,
+                "n%d p%d role %d leader %d epoch %d log %lld-%lld (on disk %lld-%lld, "
+                "flushed %lld) HW %lld min %lld session %d phase %d offline %d",
+                i + 1, slot, core->role, core->leader, core->leader_epoch,
+                (long long)node->logs[slot].log_start, (long long)core->log_end_offset,
+                (long long)(node->logs[slot].count
+                                ? node->logs[slot].batches[0].base_offset
+                                : -1),
+                (long long)simlog_end(&node->logs[slot]),
+                (long long)core->flushed_offset, (long long)core->high_watermark,
+                (long long)core->min_insync_replicas, node_session(node), node->phase,
+                core->offline);
+        }
+    }
+    for (int32_t i = 0; world->trace && i < world->profile.client_count; i++) {
+        const struct client *client = world->clients[i];
+        if (client->slot == slot) {
+            world_log(world,
+                      "client %d acks %d to n%d, %u in flight from sequence %d, last "
+                      "acknowledged at %lld",
+                      i, client->acks, client->target + 1, client->out_count,
+                      client->out_count ? client->out[0].batch.base_sequence : -1,
+                      (long long)client->last_ack_ms);
+        }
+    }
+}
+
 void check_healed(struct world *world)
 {
     for (int32_t slot = 0; slot < world->profile.slot_count; slot++) {
         const char *why = ill(world, slot);
         if (why) {
+            dump(world, slot);
             world_violation(world, "p%d %s long after all faults ended", slot, why);
         }
     }

@@ -84,9 +84,13 @@ static void resend(struct client *client)
     if (!late) {
         return;
     }
+    const struct entry *state = &world->store.entries[KEY_STATE + client->slot];
     if (prng_below(&world->prng, 3) == 0) {
         client->target =
             (int32_t)prng_below(&world->prng, (uint32_t)world->profile.node_count);
+    } else if (state->present && state->value.state.leader > 0 &&
+               prng_below(&world->prng, 2)) {
+        client->target = state->value.state.leader - 1;
     }
     for (uint32_t i = 0; i < client->out_count; i++) {
         if (!client->out[i].acknowledged) {

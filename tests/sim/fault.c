@@ -105,7 +105,6 @@ static void flip_bit(struct world *world, struct node *node)
     struct simlog *log = &node->logs[slot];
     if (log->topic_id && log->count) {
         log->damaged = true;
-        log->suspect = true;
         WORLD_TRACE(world, "n%d p%d has a bad batch now", node_id(node), slot);
     }
 }

@@ -140,7 +140,6 @@ void node_power_cut(struct node *node)
         if (log->topic_id && !flush_ack) {
             /* Nobody knows whether something is missing; so it counts as if. */
             log->lost_tail = true;
-            log->suspect = true;
         }
         check_log_shrunk(node, slot);
     }
@@ -350,6 +349,10 @@ static void finish(struct node *node, const struct op *op, enum isr_result resul
         break;
     case OP_UNSEAT:
     case OP_TAKE_OUT:
+        if (op->kind == OP_TAKE_OUT && done && node->phase == PHASE_UP &&
+            node->replicas[op->slot].topic_id == op->topic_id) {
+            replica_taken_out(node, op->slot, revision);
+        }
         if (node->phase == PHASE_UNSEAT || node->phase == PHASE_TAKE_OUT) {
             again(node);
         }

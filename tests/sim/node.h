@@ -62,7 +62,7 @@ struct replica {
     int64_t fetch_deadline_ms;
     int64_t next_fetch_ms; /* after a refusal */
     bool take_out;         /* to be taken out of ISR and ELR: damaged, or offline */
-    bool refill;           /* taken out: drops its log once another leads */
+    int64_t taken_out_revision; /* 0: not yet. Drops its log once another leads */
     int64_t leaderless_since_ms;
 };
 
@@ -175,6 +175,8 @@ void replica_fetched(struct node *node, const struct message *message);
 void replica_produce(struct node *node, const struct message *message);
 /* The high watermark may have moved: answers whoever waits. */
 void replica_settle(struct node *node, int32_t slot);
+/* It was taken out by the state of this revision. */
+void replica_taken_out(struct node *node, int32_t slot, int64_t revision);
 void replica_offline(struct node *node, int32_t slot);
 
 /* node_control.c */

@@ -85,7 +85,8 @@ bool control_take_out(struct node *node, int32_t slot, enum suspect_kind kind,
         .last_epoch = log->count ? log->batches[log->count - 1].leader_epoch : -1,
         .end_offset = simlog_end(log),
     };
-    if (leadership_take_out(&entry->value.state, &suspect, &state) <= 0) {
+    if (leadership_take_out(&entry->value.state, &suspect, node->phase == PHASE_UP,
+                            &state) <= 0) {
         return false;
     }
     struct transaction transaction = {0};
@@ -94,6 +95,7 @@ bool control_take_out(struct node *node, int32_t slot, enum suspect_kind kind,
     struct op *op = node_ask(node, OP_TAKE_OUT, STORE_TXN, &transaction);
     if (op) {
         op->slot = slot;
+        op->topic_id = log->topic_id;
         *asked = true;
     }
     return true;

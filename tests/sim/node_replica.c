@@ -31,7 +31,7 @@ static void rebuild_producers(struct replica *replica, const struct simlog *log)
 
 static void rebuild(struct replica *replica, const struct simlog *log)
 {
-    replica->epochs.count = 0;
+    epochs_begin(&replica->epochs, log->begin_epoch, log->begin_offset);
     for (uint32_t i = 0; i < log->count; i++) {
         (void)epochs_add(&replica->epochs, log->batches[i].leader_epoch,
                          log->batches[i].base_offset);
@@ -95,6 +95,7 @@ void replica_offline(struct node *node, int32_t slot)
     WORLD_TRACE(node->world, "n%d p%d is offline: its log is damaged", node_id(node),
                 slot);
     replica->take_out = true;
+    replica->taken_out_revision = 0;
     core_set_offline(&replica->core);
     if (node->phase == PHASE_UP) {
         replica_settle(node, slot);
@@ -180,6 +181,33 @@ static bool disk_full(const struct node *node)
     return node->disk_full_until_ms > world_ms(node->world);
 }
 
+static void take_cut(struct node *node, int32_t slot, int64_t offset)
+{
+    struct replica *replica = &node->replicas[slot];
+    WORLD_TRACE(node->world, "n%d p%d cuts its log from %lld to %lld, HW %lld",
+                node_id(node), slot, (long long)replica->core.log_end_offset,
+                (long long)offset, (long long)replica->core.high_watermark);
+    simlog_cut(&node->logs[slot], offset);
+    if (core_cut(&replica->core, &replica->epochs, offset)) {
+        rebuild_producers(replica, &node->logs[slot]);
+    }
+    check_log_shrunk(node, slot);
+    fetch(node, slot);
+}
+
+static void take_restart(struct node *node, int32_t slot, int64_t offset, int32_t epoch)
+{
+    struct replica *replica = &node->replicas[slot];
+    WORLD_TRACE(node->world, "n%d p%d drops its log and begins at %lld", node_id(node),
+                slot, (long long)offset);
+    simlog_restart(&node->logs[slot], offset, epoch);
+    epochs_begin(&replica->epochs, epoch, offset);
+    producer_state_clear(replica->producers);
+    core_reset(&replica->core, offset);
+    check_log_shrunk(node, slot);
+    fetch(node, slot);
+}
+
 static void take_data(struct node *node, int32_t slot, const struct message *message)
 {
     struct replica *replica = &node->replicas[slot];
@@ -205,7 +233,7 @@ static void take_data(struct node *node, int32_t slot, const struct message *mes
         log->log_start = start;
     }
     replica->fetch_out = false;
-    if (full) {
+    if (full || (!appended && message->u.fetched.batch_count > 0)) {
         replica->next_fetch_ms = node_now(node) + 100;
         return;
     }
@@ -215,33 +243,6 @@ static void take_data(struct node *node, int32_t slot, const struct message *mes
             return; /* the flush's end sends the next one */
         }
     }
-    fetch(node, slot);
-}
-
-static void take_cut(struct node *node, int32_t slot, int64_t offset)
-{
-    struct replica *replica = &node->replicas[slot];
-    WORLD_TRACE(node->world, "n%d p%d cuts its log from %lld to %lld, HW %lld",
-                node_id(node), slot, (long long)replica->core.log_end_offset,
-                (long long)offset, (long long)replica->core.high_watermark);
-    simlog_cut(&node->logs[slot], offset);
-    if (core_cut(&replica->core, &replica->epochs, offset)) {
-        rebuild_producers(replica, &node->logs[slot]);
-    }
-    check_log_shrunk(node, slot);
-    fetch(node, slot);
-}
-
-static void take_restart(struct node *node, int32_t slot, int64_t offset)
-{
-    struct replica *replica = &node->replicas[slot];
-    WORLD_TRACE(node->world, "n%d p%d drops its log and begins at %lld", node_id(node),
-                slot, (long long)offset);
-    simlog_restart(&node->logs[slot], offset);
-    replica->epochs.count = 0;
-    producer_state_clear(replica->producers);
-    core_reset(&replica->core, offset);
-    check_log_shrunk(node, slot);
     fetch(node, slot);
 }
 
@@ -269,7 +270,7 @@ void replica_fetched(struct node *node, const struct message *message)
         take_cut(node, slot, step.offset);
         break;
     case FOLLOW_RESTART:
-        take_restart(node, slot, step.offset);
+        take_restart(node, slot, step.offset, step.epoch);
         break;
     case FOLLOW_REFUSE:
         world_violation(node->world,
@@ -315,8 +316,8 @@ static void wake_parked(struct node *node, int32_t slot, bool all)
         if (!parked->used) {
             continue;
         }
-        fetch_again(&replica->core, node->logs[slot].log_start, &parked->request,
-                    &answer);
+        fetch_again(&replica->core, &replica->epochs, node->logs[slot].log_start,
+                    &parked->request, &answer);
         if (all || parked->until_ms <= node_now(node) ||
             !fetch_may_wait(&parked->request, &answer)) {
             parked->used = false;
@@ -352,8 +353,8 @@ void replica_fetch(struct node *node, const struct message *message)
                &message->u.fetch, node_now(node), &answer);
     replica_settle(node, slot);
     if (answer.kind == FETCH_DATA) {
-        fetch_again(&replica->core, node->logs[slot].log_start, &message->u.fetch,
-                    &answer);
+        fetch_again(&replica->core, &replica->epochs, node->logs[slot].log_start,
+                    &message->u.fetch, &answer);
         struct core_replica *follower =
             core_replica_find(&replica->core, message->u.fetch.follower);
         if (follower && !follower->in_isr) {
@@ -474,22 +475,33 @@ void replica_produce(struct node *node, const struct message *message)
 /* ---- leadership ---------------------------------------------------------------------
  */
 
-/* The replica was damaged, is out of ISR and ELR, and somebody leads: it begins anew.
+/*
+ * The replica was damaged, and is out by a write that came after its last
+ * acknowledgement, so that nobody can let it join on the ground of that. Once somebody
+ * leads it begins anew.
  */
 static void refill(struct node *node, int32_t slot)
 {
     struct replica *replica = &node->replicas[slot];
-    const struct leadership *state = &replica->core.state;
-    bool counts = replica_ids_contain(&state->isr, node_id(node)) ||
-                  replica_ids_contain(&state->elr, node_id(node)) ||
-                  !leadership_suspect(state, node_id(node));
-    if (!replica->take_out || counts || state->leader < 0 ||
-        state->leader == node_id(node)) {
+    const struct partition_core *core = &replica->core;
+    if (!replica->taken_out_revision || core->revision < replica->taken_out_revision ||
+        core->state.leader < 0 || core->state.leader == node_id(node) ||
+        replica_ids_contain(&core->state.isr, node_id(node)) ||
+        replica_ids_contain(&core->state.elr, node_id(node))) {
         return;
     }
     replica->take_out = false;
     node->logs[slot].damaged = false;
-    take_restart(node, slot, 0);
+    take_restart(node, slot, 0, -1);
+}
+
+void replica_taken_out(struct node *node, int32_t slot, int64_t revision)
+{
+    struct replica *replica = &node->replicas[slot];
+    if (replica->take_out) {
+        replica->taken_out_revision = revision;
+        refill(node, slot);
+    }
 }
 
 void replica_state(struct node *node, int32_t slot, const struct leadership *state,
@@ -595,7 +607,7 @@ void replica_tick(struct node *node, int32_t slot)
     }
     if (replica->take_out && node->phase == PHASE_UP) {
         bool asked = false;
-        if (!node_asks(node, OP_TAKE_OUT, slot)) {
+        if (!replica->taken_out_revision && !node_asks(node, OP_TAKE_OUT, slot)) {
             (void)control_take_out(node, slot, SUSPECT_UNUSABLE, &asked);
         }
         refill(node, slot);

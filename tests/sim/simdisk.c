@@ -6,8 +6,10 @@ void simlog_create(struct simlog *log, uint32_t topic_id)
 {
     struct simbatch *batches = log->batches;
     uint32_t allocated = log->allocated;
-    *log = (struct simlog){
-        .topic_id = topic_id, .batches = batches, .allocated = allocated};
+    *log = (struct simlog){.topic_id = topic_id,
+                           .begin_epoch = -1,
+                           .batches = batches,
+                           .allocated = allocated};
 }
 
 void simlog_remove(struct simlog *log)
@@ -69,8 +71,10 @@ void simlog_cut(struct simlog *log, int64_t offset)
     }
 }
 
-void simlog_restart(struct simlog *log, int64_t offset)
+void simlog_restart(struct simlog *log, int64_t offset, int32_t epoch)
 {
+    log->begin_epoch = epoch;
+    log->begin_offset = offset;
     log->count = 0;
     log->flushed = 0;
     log->log_start = offset;
@@ -85,6 +89,10 @@ void simlog_power_cut(struct simlog *log, struct prng *prng)
         log->count = log->flushed + kept;
     }
     log->flushed = log->count;
+    if (simlog_end(log) < log->log_start) {
+        /* Retention had got further than the flushes: recovery begins at the start. */
+        simlog_restart(log, log->log_start, -1);
+    }
 }
 
 void simbatch_decode(const struct simbatch *batch, struct batch *out)

@@ -24,10 +24,11 @@ struct simlog {
     uint32_t flushed; /* how many batches are on disk for certain */
     uint32_t allocated;
     int64_t log_start;
+    int32_t begin_epoch; /* of what was before begin_offset; -1: nothing known */
+    int64_t begin_offset;
     int64_t checkpoint_hw;
     bool damaged;   /* a bit flip; found when the damaged batch is read */
-    bool suspect;   /* lost something, or damaged: not yet out of ISR and ELR */
-    bool lost_tail; /* a power cut took unflushed batches; cleared once taken out */
+    bool lost_tail; /* a power cut may have taken batches; until it is taken out */
 };
 
 void simlog_create(struct simlog *log, uint32_t topic_id);
@@ -38,8 +39,8 @@ int64_t simlog_flushed_end(const struct simlog *log);
 /* Index of the first batch at or above `offset`. */
 uint32_t simlog_find(const struct simlog *log, int64_t offset);
 void simlog_cut(struct simlog *log, int64_t offset);
-/* Empties the log; it continues at `offset`. */
-void simlog_restart(struct simlog *log, int64_t offset);
+/* Empties the log; it continues at `offset`, behind a batch of `epoch`. */
+void simlog_restart(struct simlog *log, int64_t offset, int32_t epoch);
 void simlog_power_cut(struct simlog *log, struct prng *prng);
 void simbatch_decode(const struct simbatch *batch, struct batch *out);
 
