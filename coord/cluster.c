@@ -431,7 +431,29 @@ static bool has_controller(const struct snapshot *snapshot, void *arg)
     return snapshot->shown.controller >= 0;
 }
 
-static int join_shared(struct cluster *cluster, char *why, size_t why_size)
+int cluster_join(struct cluster *cluster, char *why, size_t why_size)
+{
+    int rc;
+
+    if (!cluster->shared || cluster->loop_runs)
+        return 0;
+    cluster_explain(why, why_size, "%s", "");
+    rc = cluster_register(cluster, true, why, why_size);
+    if (rc == 0 && !cluster_wait(cluster, SHOW_WAIT_MS, registered_self, NULL)) {
+        cluster_explain(why, why_size,
+                        "coord=%s: the store took this node's registration, but its "
+                        "watch does not report it",
+                        cluster->params.config->coord);
+        rc = E_STORE_UNREACHABLE;
+    }
+    if (rc == 0)
+        rc = cluster_loop_start(cluster);
+    if (rc == 0 && !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
+        diag(DIAG_INFO, "cluster: no controller yet");
+    return rc;
+}
+
+static int join_shared(struct cluster *cluster, bool later, char *why, size_t why_size)
 {
     int rc;
 
@@ -445,20 +467,10 @@ static int join_shared(struct cluster *cluster, char *why, size_t why_size)
         return rc;
     }
     rc = cluster_notifier_start(cluster);
-    if (rc == 0)
-        rc = cluster_register(cluster, true, why, why_size);
-    if (rc == 0 && !cluster_wait(cluster, SHOW_WAIT_MS, registered_self, NULL)) {
-        cluster_explain(why, why_size,
-                        "coord=%s: the store took this node's registration, but its "
-                        "watch does not report it",
-                        cluster->params.config->coord);
-        rc = E_STORE_UNREACHABLE;
-    }
-    if (rc == 0)
-        rc = cluster_loop_start(cluster);
-    if (rc == 0 && !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
-        diag(DIAG_INFO, "cluster: no controller yet");
-    return rc;
+    if (rc != 0)
+        return rc;
+    return later ? cluster_unseat(cluster, why, why_size)
+                 : cluster_join(cluster, why, why_size);
 }
 
 int cluster_open_shared(const struct cluster_params *params, struct store *store,
@@ -474,7 +486,7 @@ int cluster_open_shared(const struct cluster_params *params, struct store *store
     }
     cluster->store = store;
     cluster->shared = true;
-    rc = join_shared(cluster, why, why_size);
+    rc = join_shared(cluster, params->join_later, why, why_size);
     if (rc == 0) {
         *out = cluster;
         return 0;

@@ -133,6 +133,7 @@ struct cluster_params {
     const char *store_dir;     /* embedded: where its files are; created if absent */
     const char *instance;      /* this data directory's instance id */
     enum node_started started; /* how the run before ended */
+    bool join_later;           /* shared store: cluster_join() registers, not open */
     struct problems *problems; /* borrowed */
     const struct clock *clock; /* borrowed */
 };
@@ -144,6 +145,14 @@ struct cluster_params {
  */
 int cluster_open(const struct cluster_params *params, struct cluster **out, char *why,
                  size_t why_size);
+/*
+ * Registers this node, after an open with join_later; from then on it can lead and be
+ * in sync. Before that it is the place to take replicas out that may lack messages
+ * (cluster_take_out): while a node is not registered nobody can elect it or let it
+ * join. Its earlier registration was ended by open. 0; E_NODE_ID_TAKEN;
+ * E_STORE_UNREACHABLE; `why` gets the reason. Embedded, or joined already: 0.
+ */
+int cluster_join(struct cluster *cluster, char *why, size_t why_size);
 void cluster_close(struct cluster *cluster); /* accepts NULL; snapshots stay valid */
 
 const struct cluster_snapshot *cluster_snapshot_get(struct cluster *cluster);

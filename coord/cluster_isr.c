@@ -132,7 +132,6 @@ int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic_id,
     return rc;
 }
 
-/* One attempt; 1: there is nothing to do. */
 static int take_out_once(struct cluster *cluster, const struct topic_id *topic_id,
                          int32_t partition, const struct suspect *suspect)
 {
@@ -140,10 +139,12 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
     struct partition_state state;
     struct leadership old, next;
     const struct snapshot *base;
+    bool registered;
     struct txn txn;
     int rc;
 
     cluster_begin(cluster, &base);
+    registered = base->shown.self_epoch > 0;
     topic = find_topic(base, topic_id, partition);
     if (!topic)
         return cluster_end(cluster, base, E_UNKNOWN_TOPIC);
@@ -151,15 +152,17 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
         return cluster_end(cluster, base, 0);
     rc = partition_state_to_leadership(&topic->states[partition], &old);
     if (rc == 0)
-        rc = leadership_take_out(&old, suspect, &next);
+        rc = leadership_take_out(&old, suspect, registered, &next);
     if (rc <= 0)
         return cluster_end(cluster, base, rc);
     rc = partition_state_from_leadership(&next, &topic->states[partition], &state);
     if (rc != 0)
         return cluster_end(cluster, base, rc);
     txn_init(&txn, cluster->prefix);
-    if (cluster->shared)
-        compare_self(&txn, base);
+    if (cluster->shared) /* that it has this registration still, or still none */
+        txn_compare(&txn, STORE_CREATE_REVISION,
+                    registered ? base->shown.self_epoch : 0, "brokers/ids/%" PRId32,
+                    cluster->self);
     put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);

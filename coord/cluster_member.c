@@ -169,26 +169,33 @@ static int taken(const struct cluster *cluster, const struct occupancy *occupanc
     return E_NODE_ID_TAKEN;
 }
 
+/* -EAGAIN: look again. 0: the id is free, *occupancy tells what else there is. */
+static int make_room(struct cluster *cluster, bool replace, struct occupancy *occupancy,
+                     char *why, size_t why_size)
+{
+    int rc = read_occupancy(cluster, occupancy);
+
+    if (rc != 0 || occupancy->registration_revision == 0)
+        return rc;
+    /* This process's own, of a session that is not over yet, is replaced in any case.
+     */
+    if (!occupancy->malformed &&
+        occupancy->registration_revision != cluster->last_epoch &&
+        (!replace || strcmp(occupancy->registration.instance, cluster->instance) != 0))
+        return taken(cluster, occupancy, why, why_size);
+    rc = drop_registration(cluster, occupancy);
+    return rc ? rc : -EAGAIN;
+}
+
 static int register_once(struct cluster *cluster, bool replace, char *why,
                          size_t why_size)
 {
     struct occupancy occupancy;
     int64_t revision = 0;
-    int rc = read_occupancy(cluster, &occupancy);
+    int rc = make_room(cluster, replace, &occupancy, why, why_size);
 
-    if (rc != 0)
-        return rc;
-    /* This process's own, of a session that is not over yet, is replaced in any case.
-     */
-    if (occupancy.registration_revision > 0 && !occupancy.malformed &&
-        occupancy.registration_revision != cluster->last_epoch &&
-        (!replace || strcmp(occupancy.registration.instance, cluster->instance) != 0))
-        return taken(cluster, &occupancy, why, why_size);
-    if (occupancy.registration_revision > 0) {
-        rc = drop_registration(cluster, &occupancy);
-        return rc ? rc : -EAGAIN;
-    }
-    rc = put_registration(cluster, &occupancy, &revision);
+    if (rc == 0)
+        rc = put_registration(cluster, &occupancy, &revision);
     if (rc != 0)
         return rc;
     pthread_mutex_lock(&cluster->publish_lock);
@@ -199,27 +206,50 @@ static int register_once(struct cluster *cluster, bool replace, char *why,
     return 0;
 }
 
-int cluster_register(struct cluster *cluster, bool replace, char *why, size_t why_size)
+static int unseat_once(struct cluster *cluster, bool replace, char *why,
+                       size_t why_size)
+{
+    struct occupancy occupancy;
+
+    return make_room(cluster, replace, &occupancy, why, why_size);
+}
+
+/* Until it works out: another attempt after a lost race, or an outcome that is not
+ * known. */
+static int attempt(struct cluster *cluster, bool replace, char *why, size_t why_size,
+                   int (*once)(struct cluster *cluster, bool replace, char *why,
+                               size_t why_size))
 {
     int rc = -EAGAIN;
 
-    if (!cluster->shared) {
-        const struct occupancy nobody = {0};
-        int64_t revision;
-
-        return put_registration(cluster, &nobody, &revision);
-    }
     for (int i = 0; i < REGISTER_ATTEMPTS && (rc == -EAGAIN || rc == E_CONFLICT); i++) {
-        rc = register_once(cluster, replace, why, why_size);
+        rc = once(cluster, replace, why, why_size);
         /* What may be there by now is this process's own. */
         replace |= rc == E_OUTCOME_UNKNOWN;
         if (rc == E_OUTCOME_UNKNOWN)
             rc = -EAGAIN;
     }
+    if (rc == -EAGAIN)
+        rc = E_STORE_UNREACHABLE;
     if (rc != 0 && why && why_size > 0 && why[0] == '\0')
         cluster_explain(why, why_size, "registering node %" PRId32 ": %s",
-                        cluster->self, err_text(rc == -EAGAIN ? E_CONFLICT : rc));
-    return rc == -EAGAIN ? E_STORE_UNREACHABLE : rc;
+                        cluster->self, err_text(rc));
+    return rc;
+}
+
+int cluster_register(struct cluster *cluster, bool replace, char *why, size_t why_size)
+{
+    const struct occupancy nobody = {0};
+    int64_t revision;
+
+    if (!cluster->shared)
+        return put_registration(cluster, &nobody, &revision);
+    return attempt(cluster, replace, why, why_size, register_once);
+}
+
+int cluster_unseat(struct cluster *cluster, char *why, size_t why_size)
+{
+    return attempt(cluster, true, why, why_size, unseat_once);
 }
 
 int cluster_elect_self(struct cluster *cluster, const struct snapshot *base)

@@ -128,6 +128,8 @@ void cluster_describe_self(const struct cluster *cluster, struct registration *o
  * directory is replaced if `replace`. 0; E_NODE_ID_TAKEN; what the store returns.
  */
 int cluster_register(struct cluster *cluster, bool replace, char *why, size_t why_size);
+/* Ends the registration that an earlier incarnation of this node left. Likewise. */
+int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 /* Becomes controller if nobody is. 0, E_CONFLICT, or what the store returns. */
 int cluster_elect_self(struct cluster *cluster, const struct snapshot *base);
 /* Is this process the controller, as far as the snapshot knows? */

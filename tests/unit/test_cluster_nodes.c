@@ -531,6 +531,37 @@ static void test_replica_takes_itself_out(void **state)
         cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
 }
 
+/* A node that may lack messages says so before anybody can elect it. */
+static void test_takes_itself_out_before_it_joins(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct suspect suspect = {.kind = SUSPECT_CRASHED, .last_epoch = 0};
+    int32_t leader;
+
+    assert_int_equal(rig_create(rig, 1, "t", "{\"flush\":\"os\"}"), 0);
+    leader = suspect.id = leader_of(rig, "t");
+    struct rig_state s = rig_state(rig, leader, "t", 0);
+    int other = leader == 1 ? 2 : 1;
+
+    rig_kill(rig, leader);
+    rig->nodes[leader].started = NODE_STARTED_MACHINE_CRASH;
+    rig->nodes[leader].join_later = true;
+    rig_start(rig, leader);
+    rig_until(rig, other, rig_lacks_broker, &leader);
+    assert_true(rig_is(rig, leader, rig_is_fenced, NULL));
+    assert_int_equal(
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+    struct rig_state out = rig_state(rig, leader, "t", 0);
+
+    assert_false(replica_ids_contain(&out.state.isr, leader));
+    assert_int_equal(cluster_join(rig->nodes[leader].cluster, rig->why, 500), 0);
+    assert_int_equal(cluster_join(rig->nodes[leader].cluster, rig->why, 500), 0);
+    rig_until(rig, other, rig_has_broker, &leader);
+    struct rig_leader wanted = {"t", 0, s.replicas.ids[1], s.state.leader_epoch};
+
+    rig_until(rig, leader, rig_leads, &wanted);
+}
+
 /* ---- leaving ---- */
 
 static void test_clean_stop_hands_over_first(void **state)
@@ -584,6 +615,7 @@ int main(void)
         NODES_TEST(test_operations_fail_clearly_without_the_store),
         NODES_TEST(test_leader_changes_the_isr),
         NODES_TEST(test_replica_takes_itself_out),
+        NODES_TEST(test_takes_itself_out_before_it_joins),
         NODES_TEST(test_clean_stop_hands_over_first),
     };
 

@@ -20,6 +20,7 @@ int rig_try_start(struct cluster_rig *rig, int id, const char *instance)
         .config = &node->config,
         .clock = shared_backend_clock(rig->backend),
         .started = node->started,
+        .join_later = node->join_later,
     };
     char own[32];
 

@@ -24,6 +24,7 @@ struct rig_node {
     struct store *store;     /* owned by the cluster */
     struct cluster *cluster; /* NULL: not running */
     enum node_started started;
+    bool join_later;
 };
 
 struct cluster_rig {
