@@ -53,14 +53,15 @@ static void front_init(void *userdata, struct fuse_conn_info *conn)
 /* ---- names ----------------------------------------------------------------------- */
 
 /* Fills in what a look-up answers. On failure nothing is left looked up. */
-static int front_entry(struct mounted *mounted, const struct tree_place *place,
-                       struct node **node, struct fuse_entry_param *entry)
+static int front_entry(fuse_req_t req, struct mounted *mounted,
+                       const struct tree_place *place, struct node **node,
+                       struct fuse_entry_param *entry)
 {
     *entry = (struct fuse_entry_param){
         .entry_timeout = tree_entry_timeout(place->kind),
         .attr_timeout = tree_attr_timeout(place->kind),
     };
-    int rc = lookup_node(mounted, place, node);
+    int rc = lookup_node(mounted, place, fuse_req_ctx(req)->pid, node);
     if (rc < 0)
         return rc;
     rc = lookup_attr(mounted, *node, &entry->attr);
@@ -77,7 +78,7 @@ void front_reply_entry(fuse_req_t req, struct mounted *mounted,
 {
     struct fuse_entry_param entry;
     struct node *node;
-    int rc = front_entry(mounted, place, &node, &entry);
+    int rc = front_entry(req, mounted, place, &node, &entry);
     if (rc < 0)
         front_error(req, rc);
     else if (fuse_reply_entry(req, &entry) < 0)
@@ -273,7 +274,7 @@ static void front_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     if (rc == 0 && tree_is_dir(place.kind))
         rc = -EISDIR;
     if (rc == 0)
-        rc = front_entry(mounted, &place, &node, &entry);
+        rc = front_entry(req, mounted, &place, &node, &entry);
     if (rc < 0) {
         front_error(req, rc);
         return;

@@ -140,9 +140,25 @@ static int handle_open_text(struct handle *handle, int flags)
     return rc;
 }
 
+/* Did retention or compaction move the beginning of the log since the look-up? Then the
+ * kernel is to look up again, or the reader would begin in what is gone. */
+static int handle_check_anchor(const struct node *node)
+{
+    struct partition_status status;
+    partition_status_get(node->partition, &status);
+    bool moved = node->identity.base != status.start.position ||
+                 node->identity.rewrites != status.rewrites;
+    return moved ? -ESTALE : 0;
+}
+
 static int handle_open_kind(struct handle *handle, int flags)
 {
     enum tree_kind kind = handle->node->place.kind;
+    if (kind == TREE_LOG && !handle->writing) {
+        int rc = handle_check_anchor(handle->node);
+        if (rc < 0)
+            return rc;
+    }
     if (tree_is_text(kind))
         return handle_open_text(handle, flags);
     if (kind == TREE_FOLLOW || kind == TREE_JSON)

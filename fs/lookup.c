@@ -28,7 +28,7 @@ static int lookup_status(struct mounted *mounted, const struct tree_place *place
 static int lookup_add(struct mounted *mounted, const struct tree_place *place,
                       const struct node_identity *identity, struct partition *partition,
                       struct view *view, const struct log_segment_info *segment,
-                      struct node **out)
+                      bool own, struct node **out)
 {
     struct node *node = node_new(place, identity);
     if (node == NULL) {
@@ -40,12 +40,15 @@ static int lookup_add(struct mounted *mounted, const struct tree_place *place,
     node->view = view;
     if (segment != NULL)
         node->segment = *segment;
-    *out = node_table_add(mounted->nodes, node);
+    if (own)
+        node_table_add_own(mounted->nodes, *out = node);
+    else
+        *out = node_table_add(mounted->nodes, node);
     return 0;
 }
 
 /* `log`: found by the log start before a view has to be made. */
-static int lookup_log(struct mounted *mounted, const struct tree_place *place,
+static int lookup_log(struct mounted *mounted, const struct tree_place *place, bool own,
                       struct node **out)
 {
     struct partition *partition;
@@ -59,7 +62,7 @@ static int lookup_log(struct mounted *mounted, const struct tree_place *place,
         .generation = status.unclean,
         .rewrites = status.rewrites,
     };
-    *out = node_table_find(mounted->nodes, place, &identity);
+    *out = own ? NULL : node_table_find(mounted->nodes, place, &identity);
     if (*out != NULL) {
         partition_unref(partition);
         return 0;
@@ -70,7 +73,7 @@ static int lookup_log(struct mounted *mounted, const struct tree_place *place,
         return rc;
     }
     identity.base = view_base(view);
-    return lookup_add(mounted, place, &identity, partition, view, NULL, out);
+    return lookup_add(mounted, place, &identity, partition, view, NULL, own, out);
 }
 
 /* at/, follow/, json/: where the name leads to is known only from the view. */
@@ -94,7 +97,7 @@ static int lookup_view(struct mounted *mounted, const struct tree_place *place,
         .generation = status.unclean,
         .rewrites = status.rewrites,
     };
-    return lookup_add(mounted, place, &identity, partition, view, NULL, out);
+    return lookup_add(mounted, place, &identity, partition, view, NULL, false, out);
 }
 
 static int lookup_segment(struct mounted *mounted, const struct tree_place *place,
@@ -114,16 +117,18 @@ static int lookup_segment(struct mounted *mounted, const struct tree_place *plac
     /* The count of compactions is not part of what a segment is: as long as its own
      * version stays, the kernel keeps its pages. */
     struct node_identity identity = {.base = info.position, .generation = info.version};
-    return lookup_add(mounted, place, &identity, partition, NULL, &info, out);
+    return lookup_add(mounted, place, &identity, partition, NULL, &info, false, out);
 }
 
-int lookup_node(struct mounted *mounted, const struct tree_place *place,
+int lookup_node(struct mounted *mounted, const struct tree_place *place, int64_t thread,
                 struct node **out)
 {
+    bool own = node_table_wants_own(mounted->nodes, place, thread,
+                                    clock_mono_ms(mounted->clock));
     static const struct node_identity none = {0};
     switch (place->kind) {
     case TREE_LOG:
-        return lookup_log(mounted, place, out);
+        return lookup_log(mounted, place, own, out);
     case TREE_AT:
     case TREE_FOLLOW:
     case TREE_JSON:
@@ -131,9 +136,10 @@ int lookup_node(struct mounted *mounted, const struct tree_place *place,
     case TREE_SEGMENT:
         return lookup_segment(mounted, place, out);
     default:
-        *out = node_table_find(mounted->nodes, place, &none);
-        return *out != NULL ? 0
-                            : lookup_add(mounted, place, &none, NULL, NULL, NULL, out);
+        *out = own ? NULL : node_table_find(mounted->nodes, place, &none);
+        return *out != NULL
+                   ? 0
+                   : lookup_add(mounted, place, &none, NULL, NULL, NULL, own, out);
     }
 }
 

@@ -13,8 +13,8 @@
 
 /* A node for the place, looked up once more: give it back with node_table_forget().
  * 0; -ENOENT; E_TOPIC_DELETED; E_OFFLINE (the partition is not open here); what
- * view_open() says. */
-int lookup_node(struct mounted *mounted, const struct tree_place *place,
+ * view_open() says. `thread` is the asking thread's id: see node_table_wants_own(). */
+int lookup_node(struct mounted *mounted, const struct tree_place *place, int64_t thread,
                 struct node **out);
 
 /* Attributes with the present size. -ESTALE and codes that become it: what the node

@@ -7,27 +7,22 @@
 
 #include "fs/node.h"
 
+#include "fs/refusals.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-enum { NODE_REFUSALS = 64, NODE_REFUSAL_MS = 2000, NODE_KEY_MAX = 512 };
-
-/* That a thread was answered -ESTALE for a place. */
-struct node_refusal {
-    int64_t thread;
-    int64_t time_ms;
-    uint64_t inode;
-};
+enum { NODE_KEY_MAX = 512 };
 
 struct node_table {
     pthread_mutex_t lock;
-    struct node *root;                           /* [const] */
-    struct node *hash;                           /* [lock] the shared ones, by key */
-    struct node *all;                            /* [lock] list */
-    size_t count;                                /* [lock] */
-    struct node_refusal refusals[NODE_REFUSALS]; /* [lock] by thread id */
+    struct node *root;        /* [const] */
+    struct node *hash;        /* [lock] the shared ones, by key */
+    struct node *all;         /* [lock] list */
+    size_t count;             /* [lock] */
+    struct refusals refusals; /* [lock] */
 };
 
 /* A key of fixed fields, then the name. */
@@ -148,6 +143,22 @@ static void node_unshare(struct node_table *table, struct node *node)
     node->shared = false;
 }
 
+static bool node_is_exclusive(const struct tree_place *place)
+{
+    return place->kind == TREE_LOG || place->kind == TREE_APPEND;
+}
+
+bool node_table_wants_own(struct node_table *table, const struct tree_place *place,
+                          int64_t thread, int64_t now_ms)
+{
+    if (!node_is_exclusive(place))
+        return false;
+    (void)pthread_mutex_lock(&table->lock);
+    bool own = refusals_has(&table->refusals, thread, tree_inode(place, 0), now_ms);
+    (void)pthread_mutex_unlock(&table->lock);
+    return own;
+}
+
 struct node *node_table_find(struct node_table *table, const struct tree_place *place,
                              const struct node_identity *identity)
 {
@@ -159,6 +170,15 @@ struct node *node_table_find(struct node_table *table, const struct tree_place *
         node->lookups++;
     (void)pthread_mutex_unlock(&table->lock);
     return node;
+}
+
+void node_table_add_own(struct node_table *table, struct node *node)
+{
+    (void)pthread_mutex_lock(&table->lock);
+    node->lookups = 1;
+    DL_APPEND(table->all, node);
+    table->count++;
+    (void)pthread_mutex_unlock(&table->lock);
 }
 
 struct node *node_table_add(struct node_table *table, struct node *node)
@@ -201,33 +221,20 @@ void node_table_forget(struct node_table *table, struct node *node, uint64_t loo
         node_free(node);
 }
 
-/* [table->lock] Was this thread refused this place a moment ago? If not, remembers it.
- */
-static bool node_refused_before(struct node_table *table, const struct node *node,
-                                int64_t thread, int64_t now_ms)
-{
-    struct node_refusal *refusal =
-        &table->refusals[(uint64_t)thread % (uint64_t)NODE_REFUSALS];
-    uint64_t inode = tree_inode(&node->place, 0);
-    bool before = refusal->thread == thread && refusal->inode == inode &&
-                  now_ms - refusal->time_ms < NODE_REFUSAL_MS;
-    *refusal = (struct node_refusal){0};
-    if (!before)
-        *refusal =
-            (struct node_refusal){.thread = thread, .time_ms = now_ms, .inode = inode};
-    return before;
-}
-
 int node_table_open(struct node_table *table, struct node *node, bool writing,
                     int64_t thread, int64_t now_ms)
 {
     int rc = 0;
-    bool exclusive = node->place.kind == TREE_LOG || node->place.kind == TREE_APPEND;
+    bool exclusive = node_is_exclusive(&node->place);
+    uint64_t inode = tree_inode(&node->place, 0);
     (void)pthread_mutex_lock(&table->lock);
-    if (writing && exclusive && node->writers > 0 &&
-        !node_refused_before(table, node, thread, now_ms)) {
+    if (exclusive && node->writers > 0 &&
+        !refusals_has(&table->refusals, thread, inode, now_ms)) {
+        refusals_note(&table->refusals, thread, inode, now_ms);
         rc = -ESTALE;
     } else {
+        if (exclusive)
+            refusals_end(&table->refusals, thread);
         node->opens++;
         if (writing)
             node->writers++;

@@ -14,10 +14,10 @@
  *
  * A node of `log` or `append` that is open for writing is not found by further
  * look-ups: the kernel locks the inode of an O_APPEND write exclusively, so that on one
- * shared node appenders would queue behind each other, deaf even to SIGKILL. Two that
- * looked it up before either opened it are parted by -ESTALE, at which the kernel looks
- * up again. If the same thread meets that a second time it shares, for the kernel
- * retries only once.
+ * shared node appenders would queue behind each other, deaf even to SIGKILL, and so
+ * would a reader's seek to the end. Who comes to it all the same, because two
+ * looked it up before either opened it, is sent away with -ESTALE, at which the kernel
+ * looks up again, once: that look-up gets a node of its own.
  *
  * Thread-safe: table->lock, a short leaf. What is marked [const] may be read without it
  * by whoever holds a look-up or an open.
@@ -79,11 +79,16 @@ void node_free(struct node *node);
 /* Takes the node; looked up once. If an equal one came first, that one is returned and
  * the new one freed. */
 struct node *node_table_add(struct node_table *table, struct node *node);
+/* Takes the node without showing it to other look-ups. */
+void node_table_add_own(struct node_table *table, struct node *node);
+/* Is this the look-up after a refusal, which is to get a node of its own? */
+bool node_table_wants_own(struct node_table *table, const struct tree_place *place,
+                          int64_t thread, int64_t now_ms);
 void node_table_forget(struct node_table *table, struct node *node, uint64_t lookups);
 
 /*
  * An open file on the node. `thread` is the opener's thread id and now_ms a monotonic
- * time, to recognise the second attempt. 0, or -ESTALE (see above).
+ * time, to recognise the kernel's second attempt. 0, or -ESTALE (see above).
  */
 int node_table_open(struct node_table *table, struct node *node, bool writing,
                     int64_t thread, int64_t now_ms);

@@ -129,10 +129,26 @@ static void test_two_writers_part(void **state)
     assert_int_equal(node_table_open(table, node, true, 100, 1000), 0);
     assert_int_equal(node_table_open(table, node, true, 200, 1000), -ESTALE);
     assert_int_equal(node_table_open(table, node, true, 300, 1000), -ESTALE);
-    /* The kernel looks up again once: a second refusal would reach the user. */
+    /* Their next look-up gets a node of its own, others go on sharing. */
+    assert_true(node_table_wants_own(table, &log_place, 200, 1005));
+    assert_false(node_table_wants_own(table, &log_place, 400, 1005));
+    assert_false(node_table_wants_own(table, &dir_place, 200, 1005));
+    struct node *own = node_new(&log_place, &at_ten);
+    node_table_add_own(table, own);
+    assert_ptr_not_equal(look_up(table, &log_place, &at_ten), own);
+    node_table_forget(table, own, 1);
+    /* A second refusal in a row would reach the user. */
     assert_int_equal(node_table_open(table, node, true, 200, 1010), 0);
     /* That was it: the next time the same thread is refused first. */
     assert_int_equal(node_table_open(table, node, true, 200, 1020), -ESTALE);
+    /* So too after a refusal that ended well, on another node. */
+    struct node *other = look_up(table, &log_place, &at_ten);
+    assert_ptr_not_equal(other, node);
+    assert_int_equal(node_table_open(table, other, true, 200, 1030), 0);
+    assert_int_equal(node_table_open(table, node, true, 200, 1040), -ESTALE);
+    node_table_close(table, other, true);
+    /* Readers are sent to another node likewise. */
+    assert_int_equal(node_table_open(table, node, false, 400, 1040), -ESTALE);
     /* Long after the first refusal the next one is a first again. */
     assert_int_equal(node_table_open(table, node, true, 300, 100000), -ESTALE);
     node_table_close(table, node, true);
