@@ -566,9 +566,7 @@ void cluster_close(struct cluster *cluster)
 {
     if (!cluster)
         return;
-    if (cluster->loop_runs)
-        cluster_leave(cluster);
-    cluster_loop_stop(cluster);
+    cluster_stop(cluster);
     if (cluster->store)
         cluster->store->ops->close(cluster->store);
     cluster_notifier_stop(cluster);

@@ -153,6 +153,14 @@ int cluster_open(const struct cluster_params *params, struct cluster **out, char
  * E_STORE_UNREACHABLE; `why` gets the reason. Embedded, or joined already: 0.
  */
 int cluster_join(struct cluster *cluster, char *why, size_t why_size);
+/*
+ * Leaves a shared store's cluster: hands leadership over, within 5 s, then ends this
+ * node's registration and session. Subscribers are still called, at last with
+ * self_epoch -1; what leads goes on leading until a snapshot says otherwise. To be
+ * called before the parts that use the cluster are stopped; close does it otherwise.
+ * Embedded, again, or NULL: nothing.
+ */
+void cluster_stop(struct cluster *cluster);
 void cluster_close(struct cluster *cluster); /* accepts NULL; snapshots stay valid */
 
 const struct cluster_snapshot *cluster_snapshot_get(struct cluster *cluster);

@@ -11,6 +11,7 @@
 
 enum {
     STATE_MAX = 64 * 1024,
+    WATCH_LAG_MS = 1000,
     REPORT_REST_MS = 10000, /* at most one move of a partition for this cause */
 };
 
@@ -110,12 +111,18 @@ int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic_id,
                        const struct broker_incarnation *joining, uint32_t joining_count,
                        int64_t *state_revision)
 {
-    const struct snapshot *base = cluster_get(cluster);
-    const struct snapshot_topic *topic = find_topic(base, topic_id, partition);
+    const struct snapshot_topic *topic;
+    const struct snapshot *base;
     int64_t revision = 0;
     struct txn txn;
-    int rc = topic ? 0 : E_UNKNOWN_TOPIC;
+    int rc;
 
+    /* The leader's change before this one may not have come back through the watch. */
+    if (cluster->shared)
+        (void)cluster_wait_revision(cluster, expected_state_revision, WATCH_LAG_MS);
+    base = cluster_get(cluster);
+    topic = find_topic(base, topic_id, partition);
+    rc = topic ? 0 : E_UNKNOWN_TOPIC;
     txn_init(&txn, cluster->prefix);
     if (rc == 0)
         rc =

@@ -358,11 +358,24 @@ static void deregister(struct cluster *cluster, const struct snapshot *base)
     (void)txn_commit(&txn, cluster->store, &revision);
 }
 
-void cluster_leave(struct cluster *cluster)
+/* The store has dropped, or will drop, what was bound to the session. */
+static void end_session(struct cluster *cluster)
 {
-    const struct snapshot *base = cluster_get(cluster);
+    cluster->store->ops->session_close(cluster->store);
+    pthread_mutex_lock(&cluster->publish_lock);
+    cluster->own_epoch = 0;
+    pthread_mutex_unlock(&cluster->publish_lock);
+    cluster_republish(cluster);
+}
+
+void cluster_stop(struct cluster *cluster)
+{
+    const struct snapshot *base;
     struct store_status status;
 
+    if (!cluster || !cluster->loop_runs)
+        return;
+    base = cluster_get(cluster);
     cluster->store->ops->status(cluster->store, &status);
     if (status.reachable && base->shown.self_epoch > 0 &&
         cluster->params.config->role != ROLE_CLIENT)
@@ -373,5 +386,5 @@ void cluster_leave(struct cluster *cluster)
     if (status.reachable && base->shown.self_epoch > 0)
         deregister(cluster, base);
     snapshot_unref(base);
-    cluster->store->ops->session_close(cluster->store);
+    end_session(cluster);
 }

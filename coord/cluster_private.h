@@ -134,8 +134,6 @@ int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 int cluster_elect_self(struct cluster *cluster, const struct snapshot *base);
 /* Is this process the controller, as far as the snapshot knows? */
 bool cluster_is_controller(const struct snapshot *snapshot);
-/* Hands leadership over, bounded, and drops registration and session. */
-void cluster_leave(struct cluster *cluster);
 
 /* ---- cluster_isr.c ---- */
 

@@ -218,15 +218,9 @@ static void find_reassignments(const struct finder *finder)
     admin_work_free(&work);
 }
 
-static void find_in_store(const struct finder *finder,
-                          const struct store_status *status)
+static void find_in_session(const struct finder *finder,
+                            const struct store_status *status)
 {
-    if (!status->reachable)
-        finder->fn(
-            finder->arg, "store", "coordination",
-            "the coordination store can't be reached: what cluster/ shows may be "
-            "old, nothing can be created or moved, leaders stay as they are",
-            "look after etcd and the network to it");
     if (status->session_lost)
         finder->fn(finder->arg, "session", "coordination",
                    "this node's session is over: it leads nothing until it has "
@@ -247,7 +241,7 @@ void health_find(const struct snapshot *snapshot, const struct store_status *sta
     finder.fn = fn;
     finder.arg = arg;
     finder.dead_count = 0;
-    find_in_store(&finder, status);
+    find_in_session(&finder, status);
     for (uint32_t i = 0; i < snapshot->shown.topic_count; i++) {
         const struct topic *topic = snapshot->topics[i];
 
@@ -277,7 +271,7 @@ struct health {
     int64_t now_ms;
     bool waiting;                /* a fault has not lasted long enough to be told */
     const struct snapshot *seen; /* holds a reference */
-    bool reachable, lost;
+    bool lost;
 };
 
 struct health *health_new(struct problems *problems)
@@ -391,7 +385,6 @@ void health_update(struct health *health, const struct snapshot *snapshot,
                    const struct store_status *status, int64_t now_ms)
 {
     if (!health->problems || (!health->waiting && snapshot == health->seen &&
-                              status->reachable == health->reachable &&
                               status->session_lost == health->lost))
         return;
     health->next = 0;
@@ -402,6 +395,5 @@ void health_update(struct health *health, const struct snapshot *snapshot,
     cluster_snapshot_ref(&snapshot->shown);
     snapshot_unref(health->seen);
     health->seen = snapshot;
-    health->reachable = status->reachable;
     health->lost = status->session_lost;
 }

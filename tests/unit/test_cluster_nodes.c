@@ -241,7 +241,6 @@ static void test_lost_session_fences_and_registers_anew(void **state)
     cluster_session(rig->nodes[2].cluster, &session);
     assert_false(session.reachable);
     assert_true(session.silent_since_ms > 0);
-    rig_until_problem(rig, 2, "store coordination", true);
     assert_false(session.lost);
     shared_backend_advance(rig->backend, 7000);
     rig_until(rig, 1, rig_lacks_broker, &id);
@@ -257,7 +256,7 @@ static void test_lost_session_fences_and_registers_anew(void **state)
     while (self_epoch(rig, 2) == before)
         rig_pause();
     assert_true(self_epoch(rig, 2) > before);
-    rig_until_problem(rig, 2, "store coordination", false);
+    rig_until_problem(rig, 2, "kind=session", false);
     cluster_unsubscribe(rig->nodes[2].cluster, on_change, &seen);
     assert_true(seen.fenced > 0);
 }

@@ -202,13 +202,11 @@ static void test_losses(void **state)
            "lost messages 80 to 89\n");
 }
 
-static void test_store_and_controller(void **state)
+static void test_session_and_controller(void **state)
 {
     struct fixture *f = *state;
-    const struct store_status silent = {.silent_since_ms = 5};
     const struct store_status lost = {.reachable = true, .session_lost = true};
 
-    assert_non_null(strstr(find(f, &silent), "store coordination: the coordination"));
     assert_non_null(strstr(find(f, &lost), "session coordination: this node's"));
     f->snapshot->shown.controller = -1;
     assert_non_null(strstr(find(f, &reachable), "controller cluster: no node"));
@@ -300,7 +298,7 @@ int main(void)
         HEALTH_TEST(test_partitions),
         HEALTH_TEST(test_dead_nodes_that_hold_replicas),
         HEALTH_TEST(test_losses),
-        HEALTH_TEST(test_store_and_controller),
+        HEALTH_TEST(test_session_and_controller),
         HEALTH_TEST(test_reassignments),
         HEALTH_TEST(test_shown_when_it_lasts_and_cleared_when_healed),
     };
