@@ -84,6 +84,16 @@ int buf_add(struct buf *buf, const void *bytes, size_t length)
     return 0;
 }
 
+void *buf_extend(struct buf *buf, size_t length)
+{
+    if (buf_reserve(buf, length))
+        return NULL;
+    char *at = buf->data + buf->length;
+    buf->length += length;
+    buf->data[buf->length] = '\0';
+    return at;
+}
+
 int buf_adds(struct buf *buf, const char *text)
 {
     return buf_add(buf, text, strlen(text));

@@ -32,6 +32,8 @@ void buf_consume(struct buf *buf, size_t bytes); /* drops from the front */
 
 /* 0, -ENOMEM, or -EMSGSIZE past the maximum. */
 int buf_add(struct buf *buf, const void *bytes, size_t length);
+/* Appends `length` bytes for the caller to fill; NULL as buf_add() fails. */
+void *buf_extend(struct buf *buf, size_t length);
 int buf_adds(struct buf *buf, const char *text);
 int buf_printf(struct buf *buf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -137,7 +137,7 @@ static struct segment *active_segment(const struct log *log)
 }
 
 /* `intact`: what is known of the checksums of the old one stays true. */
-static int roll(struct log *log, bool intact)
+static int roll(struct log *log, bool intact, uint32_t index_flags)
 {
     struct segment *old = active_segment(log);
     pthread_mutex_lock(&log->lock);
@@ -146,7 +146,7 @@ static int roll(struct log *log, bool intact)
     struct segment *segment = NULL;
     if (rc == 0)
         rc = segment_create(log->home, log->end.offset, log->end.position,
-                            log->clock->wall_ms(log->clock), 0, &segment);
+                            log->clock->wall_ms(log->clock), index_flags, &segment);
     if (rc != 0)
         return rc;
     segment->last_timestamp_ms = log->last_timestamp_ms;
@@ -169,7 +169,7 @@ static int roll(struct log *log, bool intact)
 
 int log_roll(struct log *log)
 {
-    return roll(log, true);
+    return roll(log, true, 0);
 }
 
 /*
@@ -218,7 +218,7 @@ static void publish(struct log *log, struct segment *segment, const struct batch
     segment->text_size += batch->length;
     segment->entry_count++;
     segment->last_timestamp_ms = batch->timestamp_ms;
-    log->end.offset += batch->message_count;
+    log->end.offset = batch->base_offset + batch->message_count;
     log->end.position += batch->length;
     segment->end_offset = log->end.offset;
     log->last_timestamp_ms = batch->timestamp_ms;
@@ -244,28 +244,23 @@ static void report_touched(struct log *log)
                "somebody removed or cut the text or its index");
 }
 
-int log_append(struct log *log, struct batch *batch, const void *bytes)
+static int check_append(const struct log *log, const struct batch *batch)
 {
     if (atomic_load(&log->offline))
         return E_OFFLINE;
     if (batch->message_count == 0 || batch->length < batch->message_count)
         return -EINVAL;
-    if (batch->length > SEGMENT_TEXT_MAX)
-        return -EMSGSIZE;
-    if (batch->timestamp_ms < log->last_timestamp_ms)
-        batch->timestamp_ms = log->last_timestamp_ms;
-    batch->payload_hash = XXH3_64bits(bytes, batch->length);
+    return batch->length > SEGMENT_TEXT_MAX ? -EMSGSIZE : 0;
+}
 
-    int rc = 0;
-    if (must_roll(log, active_segment(log), batch))
-        rc = log_roll(log);
-    if (rc != 0)
-        return rc;
-    batch->base_offset = log->end.offset;
-    rc = append_to_active(log, batch, bytes);
+/* `index_flags`: of a segment that has to begin here. */
+static int append(struct log *log, struct batch *batch, const void *bytes,
+                  uint32_t index_flags)
+{
+    int rc = append_to_active(log, batch, bytes);
     if (rc == E_DAMAGED) {
         report_touched(log);
-        rc = roll(log, false);
+        rc = roll(log, false, index_flags);
         rc = rc != 0 ? rc : append_to_active(log, batch, bytes);
     }
     if (rc == E_OFFLINE)
@@ -274,6 +269,43 @@ int log_append(struct log *log, struct batch *batch, const void *bytes)
     if (rc == 0)
         publish(log, active_segment(log), batch);
     return rc;
+}
+
+int log_append(struct log *log, struct batch *batch, const void *bytes)
+{
+    int rc = check_append(log, batch);
+    if (rc != 0)
+        return rc;
+    if (batch->timestamp_ms < log->last_timestamp_ms)
+        batch->timestamp_ms = log->last_timestamp_ms;
+    batch->payload_hash = XXH3_64bits(bytes, batch->length);
+    if (must_roll(log, active_segment(log), batch))
+        rc = log_roll(log);
+    if (rc != 0)
+        return rc;
+    batch->base_offset = log->end.offset;
+    return append(log, batch, bytes, 0);
+}
+
+int log_append_verbatim(struct log *log, struct batch *batch, const void *bytes)
+{
+    int rc = check_append(log, batch);
+    if (rc == 0 && batch->base_offset < log->end.offset)
+        rc = -EINVAL;
+    int64_t last = batch->base_offset + batch->message_count;
+    if (rc == 0 && last - log->end.offset > segment_offsets_max - 1)
+        rc = -EOVERFLOW;
+    if (rc != 0)
+        return rc;
+    const struct segment *active = active_segment(log);
+    bool hole = batch->base_offset > log->end.offset;
+    uint32_t index_flags = hole ? INDEX_COMPACTED : 0;
+    /* Only a segment that is marked as compacted may have holes. */
+    if (must_roll(log, active, batch) ||
+        last - active->base_offset > segment_offsets_max - 1 ||
+        (hole && !(active->flags & SEGMENT_COMPACTED)))
+        rc = roll(log, true, index_flags);
+    return rc != 0 ? rc : append(log, batch, bytes, index_flags);
 }
 
 /* ---- flush ----------------------------------------------------------------- */

@@ -130,6 +130,14 @@ void log_bounds_get(struct log *log, struct log_bounds *out);
 int log_append(struct log *log, struct batch *batch, const void *bytes);
 
 /*
+ * Appends a batch as the leader has it: all fields but position are taken as they are,
+ * payload_hash among them, which the caller compared with the bytes. base_offset is at
+ * or behind the log's end; what lies between, compaction took. -EINVAL if it isn't;
+ * -EOVERFLOW for a hole of 2^31 offsets. Else as log_append(). [append lock]
+ */
+int log_append_verbatim(struct log *log, struct batch *batch, const void *bytes);
+
+/*
  * Makes everything appended before the call durable; *flushed is the log end offset at the
  * call. A failure is final: the data may be gone, so the log turns E_OFFLINE and is not
  * flushed again; but for -EMFILE, -ENFILE and -ENOMEM: nothing happened, call it again.
@@ -192,6 +200,9 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms);
 /* Raises the log start to `offset` (never lowers it) and drops segments wholly below.
  * [append lock] */
 int log_raise_start(struct log *log, int64_t offset);
+/* Drops all that the log holds, and begins anew at `offset`, wherever that is. Positions
+ * go on. [append lock] */
+int log_restart(struct log *log, int64_t offset);
 
 /* Removes all files of the log. The log must be closed. */
 int log_remove(const struct disk *disk, const char *dir);

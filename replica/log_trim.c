@@ -206,14 +206,17 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
     return rc != 0 ? rc : (int)n;
 }
 
-/* Everything goes, and the log begins anew at an offset that it has not reached yet. */
-static int restart_at(struct log *log, int64_t offset)
+int log_restart(struct log *log, int64_t offset)
 {
+    if (atomic_load(&log->offline))
+        return E_OFFLINE;
     pthread_mutex_lock(&log->lock);
     /* One byte on, so that a view at the old end does not go on as if nothing were
      * missing. */
     log->end = (struct log_place){.offset = offset, .position = log->end.position + 1};
     log->start = log->end;
+    log->cuts++;
+    log->last_timestamp_ms = INT64_MIN;
     pthread_mutex_unlock(&log->lock);
     int rc = log_drop_segments(log, 0, log->count, false);
     return rc != 0 ? rc : log_roll(log);
@@ -226,7 +229,7 @@ int log_raise_start(struct log *log, int64_t offset)
     if (offset <= log->start.offset)
         return 0;
     if (offset > log->end.offset)
-        return restart_at(log, offset);
+        return log_restart(log, offset);
 
     struct log_place end = log->end;
     struct log_place place;
