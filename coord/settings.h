@@ -75,6 +75,7 @@ struct mount_config {
     char *tls_cert;
     char *tls_key;
     char *tls_ca;
+    char *cluster_key; /* file of the secret that the cluster's nodes share */
     char *rack;
     int64_t session_timeout_ms;
     int64_t auto_leader_rebalance; /* bool */

@@ -43,6 +43,7 @@ struct node {
     struct http_server *http;
     struct http_topics http_topics;
     struct http_status http_status;
+    struct peer_routes *peer_routes;
     char why[WHY_BYTES]; /* of the first failure */
 };
 
@@ -85,7 +86,7 @@ static int absolute_files(struct node *node)
 {
     struct mount_config *config = &node->cli->config;
     char **const paths[] = {&config->token_file, &config->tls_cert, &config->tls_key,
-                            &config->tls_ca};
+                            &config->tls_ca, &config->cluster_key};
 
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         char *path = NULL;
@@ -198,9 +199,14 @@ static int node_start(struct node *node)
         .config = config,
         .store_dir = datadir_store_path(node->datadir),
         .instance = datadir_instance(node->datadir),
+        .started = datadir_started(node->datadir),
         .problems = node->problems,
         .clock = &clock_real,
     };
+    if (strcmp(config->coord, "embedded") != 0 && *config->listen == '\0')
+        return keep_why(node, -EINVAL,
+                        "the nodes of a cluster reach each other over HTTP: listen and "
+                        "advertise must be set where coord is not embedded");
     rc = cluster_open(&cluster_params, &node->cluster, node->why, sizeof node->why);
     if (rc < 0)
         return rc;
@@ -210,8 +216,26 @@ static int node_start(struct node *node)
         .cluster = node->cluster,
         .problems = node->problems,
         .clock = &clock_real,
+        .config = config,
     };
     return broker_start(&broker_params, &node->broker, node->why, sizeof node->why);
+}
+
+static int add_peer_routes(struct node *node)
+{
+    const struct peer_routes_params params = {.config = &node->cli->config,
+                                              .cluster = node->cluster,
+                                              .broker = node->broker};
+    struct cluster_session session;
+    int rc;
+
+    cluster_session(node->cluster, &session);
+    if (!session.shared)
+        return 0;
+    rc = peer_routes_new(&params, &node->peer_routes);
+    if (rc < 0)
+        return keep_why(node, rc, node->cli->config.cluster_key);
+    return peer_routes_add(node->peer_routes, node->http);
 }
 
 static int start_http(struct node *node)
@@ -237,6 +261,8 @@ static int start_http(struct node *node)
     if (rc == 0)
         rc = http_status_add(node->http, &node->http_status);
     if (rc == 0)
+        rc = add_peer_routes(node);
+    if (rc == 0)
         rc = http_server_start(node->http, node->why, sizeof node->why);
     return rc;
 }
@@ -261,9 +287,12 @@ static int node_serve(struct node *node)
 
 static void node_stop(struct node *node)
 {
+    cluster_stop(node->cluster);
     http_server_stop(node->http);
+    broker_leave(node->broker);
     cluster_close(node->cluster);
     broker_stop(node->broker);
+    peer_routes_free(node->peer_routes);
     if (node->datadir != NULL)
         datadir_close(node->datadir);
     problems_free(node->problems);
@@ -279,6 +308,8 @@ static int run_daemon(struct node *node)
     rc = node_start(node);
     if (rc == 0)
         rc = start_http(node);
+    if (rc == 0)
+        rc = cluster_join(node->cluster, node->why, sizeof node->why);
     if (rc == 0)
         rc = node_serve(node);
     if (rc < 0)

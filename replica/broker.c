@@ -130,6 +130,7 @@ static void broker_free(struct broker *broker)
         free(entry);
     }
     broker_bury(broker);
+    replication_free(broker->replication);
     flusher_stop(broker->flusher);
     file_cache_free(broker->files);
     cluster_snapshot_put(broker->snapshot);
@@ -184,6 +185,24 @@ static int start_cleaner(struct broker *broker)
     return cleaner_start(&params, &broker->cleaner);
 }
 
+static int start_replication(struct broker *broker)
+{
+    struct cluster_session session;
+    cluster_session(broker->params.cluster, &session);
+    const struct replication_params params = {.config = broker->params.config,
+                                              .cluster = broker->params.cluster,
+                                              .clock = broker->params.clock,
+                                              .broker = broker};
+    return session.shared ? replication_start(&params, &broker->replication) : 0;
+}
+
+void broker_leave(struct broker *broker)
+{
+    if (broker) {
+        replication_stop(broker->replication);
+    }
+}
+
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size)
 {
@@ -195,6 +214,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     load_checkpoint(broker);
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     int rc = broker_sort_out_strays(broker);
+    rc = rc ? rc : start_replication(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
     rc = rc ? rc : broker_openers_start(broker);
     /* Without it the next start checks more; on a full disk reading must go on. */
@@ -241,6 +261,7 @@ void broker_stop(struct broker *broker)
     if (!broker) {
         return;
     }
+    broker_leave(broker);
     cleaner_stop(broker->cleaner);
     broker->cleaner = NULL;
     broker_maintenance_stop(broker);

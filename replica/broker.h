@@ -7,6 +7,7 @@
  *     cluster_open(...)
  *     broker_start(&params, &broker);        // subscribes to the cluster
  *     ... mount, serve ...
+ *     broker_leave(broker);                  // before cluster_close()
  *     broker_stop(broker);                   // after the mount is gone and
  * cluster_close()
  */
@@ -28,6 +29,7 @@ int datadir_open(const char *path, struct datadir **out, char *why, size_t why_s
 const char *datadir_path(const struct datadir *datadir);
 const char *datadir_store_path(const struct datadir *datadir);
 const char *datadir_instance(const struct datadir *datadir); /* 32 hex digits */
+enum node_started datadir_started(const struct datadir *datadir);
 void datadir_close(struct datadir *datadir); /* unlocks; writes no marker */
 
 struct broker_params {
@@ -35,7 +37,8 @@ struct broker_params {
     struct cluster *cluster;
     struct problems *problems;
     const struct clock *clock;
-    unsigned max_open_files; /* of segments; 0 = 200 */
+    unsigned max_open_files;           /* of segments; 0 = 200 */
+    const struct mount_config *config; /* how other nodes are reached */
 };
 
 /*
@@ -45,6 +48,10 @@ struct broker_params {
  */
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size);
+
+/* Ends the traffic with other nodes and with the cluster's store that the broker began:
+ * before cluster_close(). NULL is fine. */
+void broker_leave(struct broker *broker);
 
 /* Completes or fails what is parked, flushes, checkpoints, leaves the clean marker.
  * Bounded by the disk alone. NULL is fine. */

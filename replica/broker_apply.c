@@ -49,8 +49,10 @@ static void note_lost(struct broker *broker, const char *dir,
                  "put the directory back from a copy while unmounted, if there is one");
 }
 
-static int open_partition(struct broker *broker, const struct topic *topic,
-                          int32_t index, const char *dir, struct partition **out)
+static int open_partition(struct broker *broker,
+                          const struct cluster_snapshot *snapshot,
+                          const struct topic *topic, int32_t index, const char *dir,
+                          struct partition **out)
 {
     /* Not in a checkpoint that could be read: new since, so nothing of it was flushed.
      */
@@ -68,6 +70,7 @@ static int open_partition(struct broker *broker, const struct topic *topic,
     const struct partition_params params = {
         .dir = dir,
         .may_create = true,
+        .snapshot = snapshot,
         .topic = topic,
         .index = index,
         .self = broker->self,
@@ -84,6 +87,8 @@ static int open_partition(struct broker *broker, const struct topic *topic,
         .log_end_offset = entry->log_end_offset,
         .on_last_unref = on_last_unref,
         .on_last_unref_arg = broker,
+        .observer = broker->replication ? replication_notice : NULL,
+        .observer_arg = broker->replication,
     };
     return partition_open(&params, out);
 }
@@ -123,6 +128,7 @@ static void note_failure(struct broker *broker, const struct topic *topic,
 }
 
 struct partition *broker_open_partition(struct broker *broker,
+                                        const struct cluster_snapshot *snapshot,
                                         const struct topic *topic, int32_t index)
 {
     struct topic_id found;
@@ -133,7 +139,8 @@ struct partition *broker_open_partition(struct broker *broker,
         broker_set_aside(broker, dir,
                          "the directory belongs to another topic of this name");
     }
-    int rc = dir ? open_partition(broker, topic, index, dir, &partition) : -ENOMEM;
+    int rc =
+        dir ? open_partition(broker, snapshot, topic, index, dir, &partition) : -ENOMEM;
     if (rc) {
         note_failure(broker, topic, index, rc);
     } else {
@@ -157,7 +164,7 @@ static void open_one(struct broker *broker, const struct cluster_snapshot *snaps
     }
     struct partition_key key;
     partition_key_init(&key, &topic->id, index);
-    struct partition *partition = broker_open_partition(broker, topic, index);
+    struct partition *partition = broker_open_partition(broker, snapshot, topic, index);
     rc = add_to_table(broker, &key, partition);
     if (rc) {
         note_failure(broker, topic, index, rc);
@@ -183,7 +190,7 @@ static void apply_topic(struct broker *broker, const struct cluster_snapshot *sn
         struct partition *partition =
             broker_look_up(broker, &topic->id, index, &opening);
         if (partition) {
-            partition_update(partition, topic);
+            partition_update(partition, snapshot, topic);
             partition_unref(partition);
         } else if (!opening && is_replica(&topic->partitions[index], broker->self)) {
             open_one(broker, snapshot, topic, index);
@@ -307,19 +314,39 @@ static void delete_missing(struct broker *broker,
     }
 }
 
+/* Whether nodes came or went, or this one registered anew: every leadership is judged
+ * by that, too. */
+static bool members_changed(const struct cluster_snapshot *before,
+                            const struct cluster_snapshot *now)
+{
+    if (!before || before->self_epoch != now->self_epoch ||
+        before->broker_count != now->broker_count) {
+        return true;
+    }
+    for (uint32_t i = 0; i < now->broker_count; i++) {
+        if (before->brokers[i].id != now->brokers[i].id ||
+            before->brokers[i].epoch != now->brokers[i].epoch) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
 {
     struct broker *broker = arg;
     pthread_mutex_lock(&broker->change_lock);
     broker->self = snapshot->self;
     broker->incarnation = snapshot->self_epoch;
+    bool all = members_changed(broker->snapshot, snapshot);
     delete_missing(broker, snapshot);
     for (uint32_t i = 0; i < snapshot->topic_count; i++) {
         const struct topic *topic = snapshot->topics[i];
         const struct topic *before =
             broker->snapshot ? cluster_snapshot_topic(broker->snapshot, topic->name)
                              : NULL;
-        if (topic != before) { /* snapshots share the topics that did not change */
+        if (all ||
+            topic != before) { /* snapshots share the topics that did not change */
             apply_topic(broker, snapshot, topic);
         }
     }

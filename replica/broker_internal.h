@@ -16,6 +16,7 @@
 #include "replica/datadir.h"
 #include "replica/file_cache.h"
 #include "replica/partition_internal.h"
+#include "replica/replication.h"
 
 #include <pthread.h>
 #include <uthash.h>
@@ -38,15 +39,16 @@ void partition_key_init(struct partition_key *key, const struct topic_id *id,
                         int32_t index);
 
 struct broker {
-    struct broker_params params; /* [const] */
-    struct file_cache *files;    /* [const] */
-    struct flusher *flusher;     /* [const] */
-    struct cleaner *cleaner;     /* [const] */
-    struct checkpoint recovered; /* [const] what the last process left */
-    bool checkpoint_lost;        /* [const] or damaged, or never written */
-    int32_t self;                /* [change_lock; const once a partition exists] */
-    int64_t incarnation;         /* likewise; broker epoch, our producer id */
-    uint64_t checkpoint_hash;    /* [maintenance thread, or before it runs and after] */
+    struct broker_params params;     /* [const] */
+    struct file_cache *files;        /* [const] */
+    struct flusher *flusher;         /* [const] */
+    struct cleaner *cleaner;         /* [const] */
+    struct replication *replication; /* [const] NULL: this node is the cluster */
+    struct checkpoint recovered;     /* [const] what the last process left */
+    bool checkpoint_lost;            /* [const] or damaged, or never written */
+    int32_t self;                    /* [change_lock; const once a partition exists] */
+    int64_t incarnation;             /* likewise; broker epoch, our producer id */
+    uint64_t checkpoint_hash; /* [maintenance thread, or before it runs and after] */
     bool marked; /* likewise: the marker says how this process would end by a crash */
 
     pthread_mutex_t change_lock;
@@ -93,6 +95,7 @@ void broker_release_open_waiters(struct broker *broker);
 
 /* Opens one partition; NULL and a line in problems if that failed. Any thread. */
 struct partition *broker_open_partition(struct broker *broker,
+                                        const struct cluster_snapshot *snapshot,
                                         const struct topic *topic, int32_t index);
 
 /* broker_apply.c: brings the partitions in line with a snapshot. */

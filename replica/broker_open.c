@@ -112,7 +112,7 @@ static void catch_up(struct broker *broker, const struct open_job *job,
             ? broker_partition(broker, &job->key.topic_id, job->key.index)
             : NULL;
     if (partition) {
-        partition_update(partition, now);
+        partition_update(partition, broker->snapshot, now);
         partition_unref(partition);
     }
     pthread_mutex_unlock(&broker->change_lock);
@@ -123,7 +123,7 @@ static void run_job(struct broker *broker, struct open_job *job, bool stopping)
     const struct topic *topic =
         cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
     struct partition *partition =
-        stopping ? NULL : broker_open_partition(broker, topic, job->key.index);
+        stopping ? NULL : broker_open_partition(broker, job->snapshot, topic, job->key.index);
     publish(broker, &job->key, partition);
     if (partition) {
         catch_up(broker, job, topic);

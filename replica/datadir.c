@@ -21,6 +21,16 @@ const char *datadir_store_path(const struct datadir *datadir)
     return datadir->store_path;
 }
 
+enum node_started datadir_started(const struct datadir *datadir)
+{
+    static const enum node_started started[] = {
+        [LOG_CLEAN] = NODE_STARTED_CLEAN,
+        [LOG_PROCESS_CRASHED] = NODE_STARTED_PROCESS_CRASH,
+        [LOG_MACHINE_CRASHED] = NODE_STARTED_MACHINE_CRASH,
+    };
+    return started[datadir->recovery];
+}
+
 const char *datadir_instance(const struct datadir *datadir)
 {
     return datadir->instance;

@@ -1,4 +1,5 @@
 #include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,24 +31,41 @@ static void report_damage(void *arg, const struct log_damage *damage)
                  "unmount and run topicfs check --repair on the data directory");
 }
 
-static void set_leadership(struct partition *partition, const struct topic *topic)
+static void find_registrations(const struct cluster_snapshot *snapshot,
+                               const struct partition_info *info, int64_t *out)
+{
+    for (uint32_t i = 0; i < info->replica_count && i < CORE_REPLICAS_MAX; i++) {
+        const struct broker_info *broker =
+            cluster_snapshot_broker(snapshot, info->replicas[i]);
+        out[i] = broker ? broker->epoch : 0;
+    }
+}
+
+/* [partition->lock or not yet shared] */
+static void set_leadership(struct partition *partition,
+                           const struct cluster_snapshot *snapshot,
+                           const struct topic *topic)
 {
     const struct partition_info *info = &topic->partitions[partition->index];
-    struct leadership state = {
-        .leader = info->leader,
-        .leader_epoch = info->leader_epoch,
-        .lossy_epoch = -1,
-    };
-    for (uint32_t i = 0; i < info->isr_count; i++) {
-        replica_ids_add(&state.isr, info->isr[i]);
-    }
+    int64_t registrations[CORE_REPLICAS_MAX];
+    struct leadership state;
+    int rc = partition_info_leadership(info, &state);
+    find_registrations(snapshot, info, registrations);
     const struct core_leadership leadership = {
         .state = &state,
-        .revision = 1, /* on one machine the state is that of this process */
+        .revision = info->state_revision,
         .replicas = info->replicas,
+        .registrations = registrations,
         .replica_count = info->replica_count,
+        .own_broker_epoch = snapshot->self_epoch,
+        .now_ms = clock_mono_ms(partition->clock),
     };
-    int rc = core_lead(&partition->core, &leadership);
+    /* Without a registration this node leads nothing. */
+    bool lost = snapshot->self_epoch < 0;
+    if (lost != (partition->core.session == SESSION_LOST)) {
+        core_set_session(&partition->core, lost ? SESSION_LOST : SESSION_GOOD);
+    }
+    rc = rc ? rc : core_lead(&partition->core, &leadership);
     if (rc && rc != E_FENCED_EPOCH) {
         diag(DIAG_ERROR, "%s: leadership of epoch %d refused: %s", partition->name,
              info->leader_epoch, err_text(rc));
@@ -121,6 +139,25 @@ static void place_high_watermark(struct partition *partition)
     partition->high_watermark = place;
 }
 
+/* [partition->lock] */
+static bool see(struct partition *partition)
+{
+    const struct partition_core *core = &partition->core;
+    const struct partition_seen now = {
+        .role = core->role,
+        .leader = core->leader,
+        .leader_epoch = core->leader_epoch,
+        .revision = core->revision,
+        .own_end = core->role == ROLE_FOLLOWER ? core_own_end(core) : -1,
+    };
+    struct partition_seen *seen = &partition->seen;
+    bool news = now.role != seen->role || now.leader != seen->leader ||
+                now.leader_epoch != seen->leader_epoch ||
+                now.revision != seen->revision || now.own_end != seen->own_end;
+    *seen = now;
+    return news;
+}
+
 int partition_open(const struct partition_params *params, struct partition **out)
 {
     struct partition *partition = calloc(1, sizeof *partition);
@@ -142,6 +179,8 @@ int partition_open(const struct partition_params *params, struct partition **out
     partition->producer_id = params->producer_id;
     partition->on_last_unref = params->on_last_unref;
     partition->on_last_unref_arg = params->on_last_unref_arg;
+    partition->observer = params->observer;
+    partition->observer_arg = params->observer_arg;
     partition->config = params->topic->config;
     partition->flush_job.run = partition_flush_run;
     partition->dir = strdup(params->dir);
@@ -158,10 +197,14 @@ int partition_open(const struct partition_params *params, struct partition **out
         goto fail;
     }
     core_configure(&partition->core, &partition->config);
-    set_leadership(partition, params->topic);
+    set_leadership(partition, params->snapshot, params->topic);
     (void)core_advance(&partition->core);
     place_high_watermark(partition);
+    (void)see(partition);
     *out = partition;
+    if (partition->observer) {
+        partition->observer(partition->observer_arg, partition);
+    }
     return 0;
 fail:
     partition_free(partition);
@@ -202,10 +245,29 @@ static bool produce_is_done(const struct partition *partition,
         waiter->result.error = refusal;
         return true;
     }
+    if (waiter->cut) {
+        waiter->result = (struct produce_result){.error = E_NO_LEADER};
+        return true;
+    }
     if (waiter->await_flush) {
         return partition->flushed.offset >= waiter->await_offset;
     }
+    if (waiter->remote) {
+        int outcome = core_outcome(&partition->core, waiter->acks, waiter->leader_epoch,
+                                   waiter->await_offset);
+        waiter->result.error = outcome < 0 ? outcome : 0;
+        return outcome != CORE_WAIT;
+    }
     return core_acknowledged(&partition->core, waiter->acks, waiter->await_offset);
+}
+
+void partition_fail_produces(struct partition *partition, int64_t end_offset)
+{
+    struct produce_waiter *waiter;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        waiter->cut = waiter->cut || waiter->await_offset > end_offset;
+    }
 }
 
 void partition_collect(struct partition *partition, struct released *released)
@@ -235,9 +297,13 @@ void partition_collect(struct partition *partition, struct released *released)
             DL_APPEND(released->reads, read);
         }
     }
+    if (partition->observer) {
+        partition_collect_fetches(partition, released);
+        released->tell = see(partition);
+    }
 }
 
-void partition_release(struct released *released)
+void partition_release(struct partition *partition, struct released *released)
 {
     struct produce_waiter *produce;
     struct produce_waiter *next_produce;
@@ -253,9 +319,20 @@ void partition_release(struct released *released)
     {
         read->ready(read);
     }
+    struct fetch_waiter *fetch;
+    struct fetch_waiter *next_fetch;
+    DL_FOREACH_SAFE(released->fetches, fetch, next_fetch)
+    {
+        fetch->news(fetch);
+    }
+    if (released->tell && partition->observer) {
+        partition->observer(partition->observer_arg, partition);
+    }
 }
 
-void partition_update(struct partition *partition, const struct topic *topic)
+void partition_update(struct partition *partition,
+                      const struct cluster_snapshot *snapshot,
+                      const struct topic *topic)
 {
     struct released released;
     pthread_mutex_lock(&partition->append_lock);
@@ -263,7 +340,7 @@ void partition_update(struct partition *partition, const struct topic *topic)
     pthread_mutex_lock(&partition->lock);
     partition->config = topic->config;
     core_configure(&partition->core, &partition->config);
-    set_leadership(partition, topic);
+    set_leadership(partition, snapshot, topic);
     partition_collect(partition, &released);
     if (partition->produces || (partition->config.flush != FLUSH_OS &&
                                 partition->flushed.offset < partition->end.offset)) {
@@ -272,7 +349,7 @@ void partition_update(struct partition *partition, const struct topic *topic)
     }
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
-    partition_release(&released);
+    partition_release(partition, &released);
 }
 
 static void end_waits(struct partition *partition, bool *flag)
@@ -280,9 +357,12 @@ static void end_waits(struct partition *partition, bool *flag)
     struct released released;
     pthread_mutex_lock(&partition->lock);
     *flag = true;
+    if (partition->offline) {
+        core_set_offline(&partition->core);
+    }
     partition_collect(partition, &released);
     pthread_mutex_unlock(&partition->lock);
-    partition_release(&released);
+    partition_release(partition, &released);
 }
 
 void partition_mark_deleted(struct partition *partition)

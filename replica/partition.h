@@ -39,7 +39,8 @@ struct partition_status {
 };
 void partition_status_get(struct partition *partition, struct partition_status *out);
 
-/* What happened since the partition was opened here; for statistics, each for itself. */
+/* What happened since the partition was opened here; for statistics, each for itself.
+ */
 struct partition_counters {
     uint64_t messages_in;
     uint64_t bytes_in;
@@ -74,7 +75,10 @@ struct produce_waiter {
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    bool await_flush; /* waits for the flush instead of the high watermark */
+    bool await_flush;     /* waits for the flush instead of the high watermark */
+    bool remote;          /* of another node: ends with this node's leadership */
+    bool cut;             /* what it waits for is not in the log any more */
+    int32_t leader_epoch; /* in which it was appended */
     bool parked;
 };
 

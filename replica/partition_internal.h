@@ -38,6 +38,16 @@ static inline void statistics_add(_Atomic uint64_t *counter, uint64_t n)
     (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+/* What the observer of a partition is told of: any change of these. Only the fields of
+ * the role that this node has. */
+struct partition_seen {
+    enum core_role role;
+    int32_t leader;
+    int32_t leader_epoch;
+    int64_t revision;
+    int64_t own_end; /* follower */
+};
+
 struct partition {
     atomic_uint references;
     struct partition_statistics statistics;
@@ -52,6 +62,10 @@ struct partition {
     int64_t producer_id;            /* [const] of this incarnation of the node */
     void (*on_last_unref)(void *arg, struct partition *partition); /* [const] */
     void *on_last_unref_arg;                                       /* [const] */
+    /* Told of changes that other nodes have to do with; NULL: there are none. [const]
+     */
+    void (*observer)(void *arg, struct partition *partition);
+    void *observer_arg; /* [const] */
 
     struct partition *next_dead; /* [broker->table_lock] */
 
@@ -82,6 +96,8 @@ struct partition {
     int64_t flush_due_ms;            /* [lock] flush=interval: 0 = nothing is dirty */
     struct produce_waiter *produces; /* [lock] by await_offset, oldest first */
     struct read_waiter *reads;       /* [lock] */
+    struct fetch_waiter *fetches;    /* [lock] */
+    struct partition_seen seen;      /* [lock] */
 
     struct flusher_job flush_job;
 };
@@ -89,7 +105,8 @@ struct partition {
 struct partition_params {
     const char *dir;
     bool may_create;
-    const struct topic *topic; /* borrowed during the call */
+    const struct cluster_snapshot *snapshot; /* borrowed, as the next */
+    const struct topic *topic;
     int32_t index;
     int32_t self;
     int64_t producer_id;
@@ -106,6 +123,8 @@ struct partition_params {
     int64_t log_end_offset;
     void (*on_last_unref)(void *arg, struct partition *partition);
     void *on_last_unref_arg;
+    void (*observer)(void *arg, struct partition *partition);
+    void *observer_arg;
 };
 
 /* Opens the log and recovers; the partition leads or follows as the topic says. */
@@ -114,7 +133,9 @@ int partition_open(const struct partition_params *params, struct partition **out
 void partition_free(struct partition *partition);
 
 /* The topic's settings or leadership changed. */
-void partition_update(struct partition *partition, const struct topic *topic);
+void partition_update(struct partition *partition,
+                      const struct cluster_snapshot *snapshot,
+                      const struct topic *topic);
 /* Ends every wait; later calls answer E_TOPIC_DELETED or (stop) E_OFFLINE. */
 void partition_mark_deleted(struct partition *partition);
 void partition_interrupt(struct partition *partition);
@@ -123,12 +144,35 @@ void partition_interrupt(struct partition *partition);
 struct released {
     struct produce_waiter *produces;
     struct read_waiter *reads;
+    struct fetch_waiter *fetches;
+    bool tell; /* the observer */
 };
 /* [partition->lock] After any change of what is flushed, appended or leading: advances
  * the high watermark and collects. */
 void partition_collect(struct partition *partition, struct released *released);
+/* [partition->lock] partition_fetch.c: the part of it for parked fetches. */
+void partition_collect_fetches(struct partition *partition, struct released *released);
 /* [no lock] */
-void partition_release(struct released *released);
+void partition_release(struct partition *partition, struct released *released);
+/* [partition->lock] What this node appended as a leader at or behind `end_offset` was
+ * cut: whoever waits for it learns that nothing was appended. Ends with
+ * partition_collect(). */
+void partition_fail_produces(struct partition *partition, int64_t end_offset);
+/* [partition->lock] */
+void partition_park_produce(struct partition *partition, struct produce_waiter *waiter,
+                            int64_t await_offset);
+
+/*
+ * [append_lock, released here] Appends a batch that was admitted (refusal 0) and waits
+ * for the waiter's acks; results as partition_produce().
+ */
+int partition_append(struct partition *partition, int refusal, struct batch *batch,
+                     const void *bytes, struct produce_waiter *waiter,
+                     struct produce_result *result);
+/* [append_lock] Keeps the problem of a full disk, by the outcome of an append. */
+void partition_note_space(struct partition *partition, int append_result);
+/* [partition->lock] What the flush policy asks for after an append. */
+void partition_flush_by_policy(struct partition *partition, int64_t now_ms);
 
 /* [partition->lock] Sees to it that a flush of everything appended up to now will run.
  */

@@ -32,11 +32,12 @@ void partition_flush_due(struct partition *partition, int64_t now_ms)
 }
 
 /* [partition->lock] */
-static void note_flushed(struct partition *partition, const struct log_place *place)
+static void note_flushed(struct partition *partition, const struct core_flush *flush,
+                         const struct log_place *place)
 {
-    if (place->offset > partition->flushed.offset) {
+    if (core_flush_end(&partition->core, flush) &&
+        place->offset > partition->flushed.offset) {
         partition->flushed = *place;
-        core_flushed(&partition->core, place->offset);
     }
 }
 
@@ -46,6 +47,7 @@ int partition_flush_now(struct partition *partition)
     int64_t flushed = 0;
     pthread_mutex_lock(&partition->lock);
     const struct log_place place = partition->end;
+    const struct core_flush flush = core_flush_begin(&partition->core);
     pthread_mutex_unlock(&partition->lock);
     int rc = log_flush(partition->log, &flushed);
     statistics_add(&partition->statistics.flushes, 1);
@@ -59,10 +61,10 @@ int partition_flush_now(struct partition *partition)
         pthread_mutex_unlock(&partition->lock);
         return rc;
     }
-    note_flushed(partition, &place);
+    note_flushed(partition, &flush, &place);
     partition_collect(partition, &released);
     pthread_mutex_unlock(&partition->lock);
-    partition_release(&released);
+    partition_release(partition, &released);
     return 0;
 }
 
@@ -87,8 +89,7 @@ void partition_flush_run(struct flusher_job *job)
     }
 }
 
-/* [partition->lock] What the flush policy asks for after an append. */
-static void flush_by_policy(struct partition *partition, int64_t now_ms)
+void partition_flush_by_policy(struct partition *partition, int64_t now_ms)
 {
     if (partition->config.flush == FLUSH_ACK) {
         partition_flush_soon(partition);
@@ -100,11 +101,12 @@ static void flush_by_policy(struct partition *partition, int64_t now_ms)
 /* ---- producing ----------------------------------------------------------------------
  */
 
-static void park_produce(struct partition *partition, struct produce_waiter *waiter,
-                         int64_t await_offset, bool await_flush)
+void partition_park_produce(struct partition *partition, struct produce_waiter *waiter,
+                            int64_t await_offset)
 {
     waiter->await_offset = await_offset;
-    waiter->await_flush = await_flush;
+    waiter->await_flush = false;
+    waiter->cut = false;
     waiter->parked = true;
     DL_APPEND(partition->produces, waiter);
 }
@@ -117,8 +119,10 @@ static int account(struct partition *partition, const struct batch *batch,
     int64_t now_ms = clock_mono_ms(partition->clock);
     /* Out of memory costs only the protection of this batch's retry until a restart. */
     (void)producer_state_add(partition->producers, batch);
-    partition->next_sequence =
-        producer_sequence_after(batch->base_sequence, batch->message_count);
+    if (!waiter->remote) {
+        partition->next_sequence =
+            producer_sequence_after(batch->base_sequence, batch->message_count);
+    }
     const struct log_place end = {
         .offset = batch->base_offset + batch->message_count,
         .position = batch->position + batch->length,
@@ -130,23 +134,23 @@ static int account(struct partition *partition, const struct batch *batch,
     partition->last_append_ms = batch->timestamp_ms;
     (void)epochs_add(&partition->epochs, batch->leader_epoch, batch->base_offset);
     core_appended(&partition->core, end.offset);
-    flush_by_policy(partition, now_ms);
+    partition_flush_by_policy(partition, now_ms);
     partition_collect(partition, &released);
     waiter->result = *result;
     int rc = 0;
     if (!core_acknowledged(&partition->core, waiter->acks, end.offset)) {
-        park_produce(partition, waiter, end.offset, false);
+        partition_park_produce(partition, waiter, end.offset);
         rc = PRODUCE_PENDING;
     }
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
-    partition_release(&released);
+    partition_release(partition, &released);
     return rc;
 }
 
 /* [append_lock] A full disk is a fault that comes and goes by itself: it stands in
  * problems for as long as it makes appends fail. */
-static void note_space(struct partition *partition, int append_result)
+void partition_note_space(struct partition *partition, int append_result)
 {
     bool full = append_result == -ENOSPC || append_result == -EDQUOT;
     if (full == partition->disk_full || (append_result && !full)) {
@@ -164,29 +168,14 @@ static void note_space(struct partition *partition, int append_result)
     }
 }
 
-int partition_produce(struct partition *partition, const void *bytes, size_t length,
-                      uint32_t message_count, struct produce_waiter *waiter,
-                      struct produce_result *result)
+int partition_append(struct partition *partition, int refusal, struct batch *batch,
+                     const void *bytes, struct produce_waiter *waiter,
+                     struct produce_result *result)
 {
-    struct batch batch = {
-        .message_count = message_count,
-        .length = (uint32_t)length,
-        .timestamp_ms = partition->clock->wall_ms(partition->clock),
-        .producer_id = partition->producer_id,
-    };
-    pthread_mutex_lock(&partition->append_lock);
-    pthread_mutex_lock(&partition->lock);
-    if (!waiter->acks_given) {
-        waiter->acks = partition->config.acks;
-    }
-    batch.leader_epoch = partition->core.leader_epoch;
-    int rc = partition_refusal(partition);
-    rc = rc ? rc : core_admit(&partition->core, waiter->acks);
-    pthread_mutex_unlock(&partition->lock);
-    batch.base_sequence = partition->next_sequence;
+    int rc = refusal;
     if (!rc) {
-        rc = log_append(partition->log, &batch, bytes);
-        note_space(partition, rc);
+        rc = log_append(partition->log, batch, bytes);
+        partition_note_space(partition, rc);
     }
     if (rc) {
         pthread_mutex_unlock(&partition->append_lock);
@@ -197,9 +186,33 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
         *result = (struct produce_result){.error = rc};
         return 0;
     }
-    statistics_add(&partition->statistics.messages_in, message_count);
-    statistics_add(&partition->statistics.bytes_in, length);
-    return account(partition, &batch, waiter, result);
+    statistics_add(&partition->statistics.messages_in, batch->message_count);
+    statistics_add(&partition->statistics.bytes_in, batch->length);
+    return account(partition, batch, waiter, result);
+}
+
+int partition_produce(struct partition *partition, const void *bytes, size_t length,
+                      uint32_t message_count, struct produce_waiter *waiter,
+                      struct produce_result *result)
+{
+    struct batch batch = {
+        .message_count = message_count,
+        .length = (uint32_t)length,
+        .timestamp_ms = partition->clock->wall_ms(partition->clock),
+        .producer_id = partition->producer_id,
+    };
+    waiter->remote = false;
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    if (!waiter->acks_given) {
+        waiter->acks = partition->config.acks;
+    }
+    batch.leader_epoch = partition->core.leader_epoch;
+    int rc = partition_refusal(partition);
+    rc = rc ? rc : core_admit(&partition->core, waiter->acks);
+    pthread_mutex_unlock(&partition->lock);
+    batch.base_sequence = partition->next_sequence;
+    return partition_append(partition, rc, &batch, bytes, waiter, result);
 }
 
 bool partition_produce_cancel(struct partition *partition,
@@ -234,7 +247,8 @@ int partition_await(struct partition *partition, int64_t end_offset, bool durabl
             if (durable) {
                 partition_flush_soon(partition);
             }
-            park_produce(partition, waiter, end_offset, durable);
+            partition_park_produce(partition, waiter, end_offset);
+            waiter->await_flush = durable;
             rc = PRODUCE_PENDING;
         }
     }

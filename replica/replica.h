@@ -14,5 +14,6 @@
 #include "replica/lines.h"
 #include "replica/partition.h"
 #include "replica/partitioner.h"
+#include "replica/peer_routes.h"
 
 #endif

@@ -1,0 +1,304 @@
+/* A leader's side of replication: fetches, forwarded batches, the in-sync replicas. */
+#include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
+#include "replica/produce_core.h"
+
+#include <unistd.h>
+#include <utlist.h>
+
+static int64_t log_start(struct partition *partition)
+{
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    return bounds.start.offset;
+}
+
+void partition_fetch(struct partition *partition, const struct fetch_request *request,
+                     struct fetch_answer *answer)
+{
+    struct released released;
+    int64_t start = log_start(partition);
+    pthread_mutex_lock(&partition->lock);
+    fetch_take(&partition->core, &partition->epochs, start, request,
+               clock_mono_ms(partition->clock), answer);
+    partition_collect(partition, &released);
+    /* One that is not in sync may be by now. */
+    released.tell = released.tell ||
+                    (partition->core.role == ROLE_LEADER &&
+                     core_isr_size(&partition->core) < partition->core.replica_count);
+    answer->high_watermark = partition->core.high_watermark;
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
+}
+
+/* [lock] */
+static bool may_wait(struct partition *partition, const struct fetch_request *request,
+                     int64_t start)
+{
+    struct fetch_answer answer;
+    fetch_again(&partition->core, &partition->epochs, start, request, &answer);
+    return !partition_refusal(partition) && fetch_may_wait(request, &answer);
+}
+
+bool partition_fetch_park(struct partition *partition, struct fetch_waiter *waiter)
+{
+    int64_t start = log_start(partition);
+    pthread_mutex_lock(&partition->lock);
+    bool parked = may_wait(partition, &waiter->request, start);
+    waiter->parked = parked;
+    if (parked) {
+        DL_APPEND(partition->fetches, waiter);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    return parked; /* the waiter may be gone by now */
+}
+
+bool partition_fetch_cancel(struct partition *partition, struct fetch_waiter *waiter)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool parked = waiter->parked;
+    if (parked) {
+        DL_DELETE(partition->fetches, waiter);
+        waiter->parked = false;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    return parked;
+}
+
+void partition_collect_fetches(struct partition *partition, struct released *released)
+{
+    struct fetch_waiter *waiter;
+    struct fetch_waiter *next;
+    int64_t start = partition->fetches ? log_start(partition) : 0;
+    DL_FOREACH_SAFE(partition->fetches, waiter, next)
+    {
+        if (!may_wait(partition, &waiter->request, start)) {
+            DL_DELETE(partition->fetches, waiter);
+            waiter->parked = false;
+            DL_APPEND(released->fetches, waiter);
+        }
+    }
+}
+
+void partition_fetch_again(struct partition *partition,
+                           const struct fetch_request *request,
+                           struct fetch_answer *answer)
+{
+    int64_t start = log_start(partition);
+    pthread_mutex_lock(&partition->lock);
+    fetch_again(&partition->core, &partition->epochs, start, request, answer);
+    pthread_mutex_unlock(&partition->lock);
+}
+
+/* ---- batches ------------------------------------------------------------------------
+ */
+
+struct choice {
+    struct fetch_batches *out;
+    int64_t log_end;
+    size_t max_bytes;
+    int error;
+};
+
+static int choose(void *arg, const struct batch *batch)
+{
+    struct choice *choice = arg;
+    struct fetch_batches *out = choice->out;
+    if (batch->base_offset >= choice->log_end) {
+        return 1;
+    }
+    if (out->count == 0) {
+        out->base_offset = batch->base_offset;
+        out->position = batch->position;
+    } else if (out->length + batch->length > choice->max_bytes ||
+               batch->position != out->position + (int64_t)out->length ||
+               batch->base_offset - out->base_offset > INT32_MAX) {
+        return 1;
+    }
+    uint8_t entry[INDEX_ENTRY_BYTES];
+    struct batch sent = *batch;
+    sent.position = (int64_t)out->length;
+    index_entry_encode(&sent, out->base_offset, entry);
+    choice->error = buf_add(&out->entries, entry, sizeof entry);
+    if (choice->error) {
+        return 1;
+    }
+    out->count++;
+    out->length += batch->length;
+    return 0;
+}
+
+int partition_fetch_choose(struct partition *partition,
+                           const struct fetch_answer *answer, int64_t offset,
+                           size_t max_bytes, struct fetch_batches *out)
+{
+    struct choice choice = {
+        .out = out, .log_end = answer->log_end, .max_bytes = max_bytes};
+    struct log_bounds bounds;
+    *out = (struct fetch_batches){.base_offset = offset};
+    buf_init(&out->entries, PEER_REPLY_MAX);
+    if (answer->kind != FETCH_DATA || offset >= answer->log_end || max_bytes == 0) {
+        return 0;
+    }
+    log_bounds_get(partition->log, &bounds);
+    out->rewrites = bounds.rewrites;
+    /* Compaction's holes are passed over; what is there and can't be read is not. */
+    struct log_place first;
+    int rc = log_find_offset(partition->log, offset, &bounds.end, &first);
+    if (rc || first.offset >= answer->log_end) {
+        return rc;
+    }
+    rc = log_each_batch(partition->log, offset, choose, &choice);
+    rc = choice.error ? choice.error : rc > 0 ? 0 : rc;
+    return !rc && out->base_offset != first.offset ? E_DAMAGED : rc;
+}
+
+static int read_extent(const struct extent *extent, uint8_t *out)
+{
+    size_t done = 0;
+    while (done < extent->length) {
+        ssize_t n = pread(extent->fd, out + done, extent->length - done,
+                          extent->at + (int64_t)done);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? -errno : E_DAMAGED;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int partition_fetch_read(struct partition *partition,
+                         const struct fetch_batches *batches, uint8_t *out)
+{
+    int64_t end = batches->position + (int64_t)batches->length;
+    int64_t at = batches->position;
+    int rc = 0;
+    while (!rc && at < end) {
+        struct extent extent;
+        rc = log_read(partition->log, at, (size_t)(end - at), end, batches->rewrites,
+                      &extent);
+        if (!rc && extent.length == 0) {
+            rc = E_DAMAGED;
+        }
+        rc = rc ? rc : read_extent(&extent, out + (at - batches->position));
+        at += rc ? 0 : (int64_t)extent.length;
+        extent_release(&extent);
+    }
+    if (!rc) {
+        statistics_add(&partition->statistics.bytes_out, batches->length);
+    }
+    return rc;
+}
+
+/* ---- forwarded batches --------------------------------------------------------------
+ */
+
+/* [append_lock] A duplicate is answered like its original. */
+static int await_original(struct partition *partition,
+                          const struct produce_decision *decision,
+                          struct produce_waiter *waiter, struct produce_result *result)
+{
+    int rc = 0;
+    *result = (struct produce_result){
+        .base_offset = decision->base_offset,
+        .end = {.offset = decision->end_offset, .position = -1},
+    };
+    pthread_mutex_lock(&partition->lock);
+    int outcome = core_outcome(&partition->core, waiter->acks, waiter->leader_epoch,
+                               decision->end_offset);
+    result->error = outcome < 0 ? outcome : 0;
+    waiter->result = *result;
+    if (outcome == CORE_WAIT) {
+        partition_park_produce(partition, waiter, decision->end_offset);
+        rc = PRODUCE_PENDING;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    return rc;
+}
+
+int partition_produce_remote(struct partition *partition,
+                             const struct peer_produce *produce,
+                             struct produce_waiter *waiter,
+                             struct produce_result *result)
+{
+    struct batch batch = {
+        .message_count = produce->message_count,
+        .length = (uint32_t)produce->length,
+        .timestamp_ms = partition->clock->wall_ms(partition->clock),
+        .producer_id = produce->producer_id,
+        .base_sequence = produce->base_sequence,
+    };
+    struct produce_decision decision = {0};
+    waiter->acks = produce->acks;
+    waiter->acks_given = true;
+    waiter->remote = true;
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    waiter->leader_epoch = batch.leader_epoch = partition->core.leader_epoch;
+    int rc = partition_refusal(partition);
+    if (!rc) {
+        produce_decide(&partition->core, partition->producers, &batch, produce->acks,
+                       &decision);
+        rc = decision.error;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (!rc && decision.duplicate) {
+        return await_original(partition, &decision, waiter, result);
+    }
+    return partition_append(partition, rc, &batch, produce->bytes, waiter, result);
+}
+
+/* ---- in-sync replicas ---------------------------------------------------------------
+ */
+
+bool partition_isr_propose(struct partition *partition, struct isr_proposal *out)
+{
+    struct released released;
+    pthread_mutex_lock(&partition->lock);
+    bool proposed = !partition_refusal(partition) &&
+                    isr_propose(&partition->core, clock_mono_ms(partition->clock), out);
+    partition_collect(partition, &released);
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
+    return proposed;
+}
+
+void partition_isr_outcome(struct partition *partition,
+                           const struct isr_proposal *proposal, enum isr_result result,
+                           int64_t revision)
+{
+    struct released released;
+    pthread_mutex_lock(&partition->lock);
+    isr_outcome(&partition->core, proposal, result, revision);
+    partition_collect(partition, &released);
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
+}
+
+void partition_isr_reread(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    isr_reread(&partition->core);
+    pthread_mutex_unlock(&partition->lock);
+}
+
+void partition_set_silent(struct partition *partition, bool silent)
+{
+    struct released released;
+    enum core_session session = silent ? SESSION_SILENT : SESSION_GOOD;
+    pthread_mutex_lock(&partition->lock);
+    bool changed =
+        partition->core.session != session && partition->core.session != SESSION_LOST;
+    if (changed) {
+        core_set_session(&partition->core, session);
+        partition_collect(partition, &released);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (changed) {
+        partition_release(partition, &released);
+    }
+}

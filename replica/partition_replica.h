@@ -1,0 +1,126 @@
+/*
+ * A partition among its replicas: what a leader answers to fetches, what a follower
+ * does with the answers, what comes in from nodes that forward. The decisions are those
+ * of fetch_core.h, follower_core.h and produce_core.h; here they meet log, locks and
+ * waiters.
+ *
+ * Leader, for each partition of a request:
+ *     partition_fetch(partition, &request, &answer);
+ *     if (fetch_may_wait(&request, &answer)) partition_fetch_park(partition, &waiter);
+ *     ...
+ *     partition_fetch_again(partition, &request, &answer);
+ *     partition_fetch_choose(partition, &answer, request.fetch_offset, n, &batches);
+ *     partition_fetch_read(partition, &batches, bytes);
+ *
+ * Follower:
+ *     if (partition_follow_request(partition, &request, &leader)) send it to `leader`;
+ *     partition_follow_take(partition, &item);
+ *
+ * Nothing here waits for another node or a flush. Any thread, no lock held; but
+ * partition_follow_take() of one partition one at a time.
+ */
+#ifndef TOPICFS_PARTITION_REPLICA_H
+#define TOPICFS_PARTITION_REPLICA_H
+
+#include "replica/fetch_core.h"
+#include "replica/isr.h"
+#include "replica/partition.h"
+#include "replica/peer_wire.h"
+
+/* ---- leader -------------------------------------------------------------------------
+ */
+
+/* Judges the request, counts what it acknowledges, and answers it. */
+void partition_fetch(struct partition *partition, const struct fetch_request *request,
+                     struct fetch_answer *answer);
+
+struct fetch_waiter {
+    /* There is something new for the follower, or this node leads no more. Runs once,
+     * on the thread that made the news. */
+    void (*news)(struct fetch_waiter *waiter);
+    struct fetch_request request;
+    /* private: [partition->lock] */
+    bool parked;
+    struct fetch_waiter *prev, *next;
+};
+
+/* true: parked, news() will be called once. false: there is news already. */
+bool partition_fetch_park(struct partition *partition, struct fetch_waiter *waiter);
+/* true: news() was not and will not be called. */
+bool partition_fetch_cancel(struct partition *partition, struct fetch_waiter *waiter);
+
+/* The answer by what is true now; counts nothing. */
+void partition_fetch_again(struct partition *partition,
+                           const struct fetch_request *request,
+                           struct fetch_answer *answer);
+
+/* What of the log answers a fetch: whole batches, at least one if there is any. */
+struct fetch_batches {
+    int64_t base_offset; /* that the entries count from */
+    uint32_t count;
+    struct buf entries; /* freed by the caller */
+    size_t length;      /* of their bytes */
+    int64_t position;   /* where these begin */
+    uint64_t rewrites;
+};
+
+/* Chooses batches from `offset` on, below answer->log_end, of up to max_bytes; at least
+ * one if there is any and max_bytes > 0. 0 or an error of the log. */
+int partition_fetch_choose(struct partition *partition,
+                           const struct fetch_answer *answer, int64_t offset,
+                           size_t max_bytes, struct fetch_batches *out);
+/* Reads the bytes of the chosen batches, as they stand, flushed or not. */
+int partition_fetch_read(struct partition *partition,
+                         const struct fetch_batches *batches, uint8_t *out);
+
+/*
+ * Appends a batch that another node forwards, unless it is a duplicate, and waits for
+ * its acks. Results as partition_produce(); an E_NOT_LEADER after it was appended means
+ * that the next leader knows its fate.
+ */
+int partition_produce_remote(struct partition *partition,
+                             const struct peer_produce *produce,
+                             struct produce_waiter *waiter,
+                             struct produce_result *result);
+
+/* The in-sync replicas: as isr.h. */
+bool partition_isr_propose(struct partition *partition, struct isr_proposal *out);
+void partition_isr_outcome(struct partition *partition,
+                           const struct isr_proposal *proposal, enum isr_result result,
+                           int64_t revision);
+
+/* The store was read after the last outcome. */
+void partition_isr_reread(struct partition *partition);
+
+/* Whether the session's deadline has passed without a word from the store. That it is
+ * lost, snapshots say. */
+void partition_set_silent(struct partition *partition, bool silent);
+
+/* ---- follower -----------------------------------------------------------------------
+ */
+
+struct follow_state {
+    bool follows;
+    bool flushing; /* what it acknowledges next is on its way to the disk */
+    int32_t leader;
+    int32_t leader_epoch;
+};
+/* `flushing` ends with a call of the observer. */
+void partition_follow_state(struct partition *partition, struct follow_state *out);
+
+/* The next request, and to whom. false: this node does not follow, or what it holds is
+ * still on its way to the disk: the observer is told when that is done. */
+bool partition_follow_request(struct partition *partition, struct fetch_request *out,
+                              int32_t *leader);
+
+enum follow_outcome {
+    FOLLOWED,     /* ask again */
+    FOLLOW_PAUSE, /* refused, or not to be had just now: ask again after a pause */
+    FOLLOW_STOP,  /* this replica can't follow any more; `problems` says why */
+};
+
+/* Does what the answer asks for: appends its batches, cuts, begins anew. */
+enum follow_outcome partition_follow_take(struct partition *partition,
+                                          const struct peer_fetched_item *item);
+
+#endif

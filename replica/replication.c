@@ -1,0 +1,83 @@
+#include "replica/replication.h"
+
+#include "replica/isr_keeper.h"
+#include "replica/replicator.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct replication {
+    struct replicator *replicator; /* [const until stopped] */
+    struct isr_keeper *keeper;     /* [const until stopped] */
+    pthread_mutex_t lock;
+    bool active; /* [lock] */
+};
+
+static void on_dead(void *arg, int32_t broker)
+{
+    struct replication *replication = arg;
+    isr_keeper_dead(replication->keeper, broker);
+}
+
+int replication_start(const struct replication_params *params, struct replication **out)
+{
+    struct replication *replication = calloc(1, sizeof *replication);
+    *out = NULL;
+    if (!replication) {
+        return -ENOMEM;
+    }
+    pthread_mutex_init(&replication->lock, NULL);
+    const struct isr_keeper_params keeper = {
+        .broker = params->broker, .cluster = params->cluster, .clock = params->clock};
+    const struct replicator_params replicator = {.config = params->config,
+                                                 .cluster = params->cluster,
+                                                 .clock = params->clock,
+                                                 .on_dead = on_dead,
+                                                 .arg = replication};
+    int rc = isr_keeper_start(&keeper, &replication->keeper);
+    rc = rc ? rc : replicator_start(&replicator, &replication->replicator);
+    replication->active = rc == 0;
+    if (rc) {
+        replication_free(replication);
+        return rc;
+    }
+    *out = replication;
+    return 0;
+}
+
+void replication_stop(struct replication *replication)
+{
+    if (!replication) {
+        return;
+    }
+    pthread_mutex_lock(&replication->lock);
+    replication->active = false;
+    pthread_mutex_unlock(&replication->lock);
+    /* The replicator tells the keeper of the dead. */
+    replicator_stop(replication->replicator);
+    isr_keeper_stop(replication->keeper);
+    replication->replicator = NULL;
+    replication->keeper = NULL;
+}
+
+void replication_free(struct replication *replication)
+{
+    if (!replication) {
+        return;
+    }
+    replication_stop(replication);
+    pthread_mutex_destroy(&replication->lock);
+    free(replication);
+}
+
+void replication_notice(void *arg, struct partition *partition)
+{
+    struct replication *replication = arg;
+    pthread_mutex_lock(&replication->lock);
+    if (replication->active) {
+        replicator_notice(replication->replicator, partition);
+        isr_keeper_wake(replication->keeper);
+    }
+    pthread_mutex_unlock(&replication->lock);
+}

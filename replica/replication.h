@@ -1,0 +1,35 @@
+/*
+ * The threads of a node that is one of several: the follower's fetches, the leader's
+ * dealings with the coordination store. The broker starts it before it opens
+ * partitions, and stops it before the cluster is closed.
+ *
+ *     replication_start(&params, &replication);
+ *     ... partitions are opened with replication_notice() as their observer ...
+ *     replication_stop(replication);     // notices may still come, and do nothing
+ *     replication_free(replication);     // once there are no partitions any more
+ */
+#ifndef TOPICFS_REPLICATION_H
+#define TOPICFS_REPLICATION_H
+
+#include "coord/coord.h"
+
+struct broker;
+struct partition;
+struct replication;
+
+struct replication_params {
+    const struct mount_config *config; /* borrowed, as all of these */
+    struct cluster *cluster;
+    const struct clock *clock;
+    struct broker *broker;
+};
+
+int replication_start(const struct replication_params *params,
+                      struct replication **out);
+void replication_stop(struct replication *replication); /* NULL is fine; twice, too */
+void replication_free(struct replication *replication); /* likewise */
+
+/* The observer of a partition; `replication` is a struct replication. */
+void replication_notice(void *replication, struct partition *partition);
+
+#endif

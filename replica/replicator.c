@@ -1,0 +1,551 @@
+#include "replica/replicator.h"
+
+#include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
+#include "replica/peer_client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+enum {
+    CALLS_PER_LEADER = 3,
+    WAIT_MS = 500,         /* how long a leader may keep a request without news */
+    CALL_MARGIN_MS = 5000, /* on top of that, for the answer to come through */
+    PAUSE_MS = 50,         /* after a refusal */
+    RETRY_MS = 100,        /* after a call that failed */
+    TAKEOVER_MS = 5,       /* a request that is younger may be bringing data */
+    IDLE_MS = 1000,
+    PARTITION_BYTES = 1 << 20,
+    FETCH_BYTES = 8 << 20,
+};
+
+struct fetch_call;
+
+/* A partition that is followed, or was. */
+struct follow {
+    struct partition *partition; /* one reference */
+    struct fetch_call *call;     /* that carries it; NULL: none */
+    uint32_t slot;               /* there */
+    struct fetch_request request;
+    int32_t leader; /* whose ready list it is on, or whom the call goes to */
+    bool ready;     /* on that list */
+    int64_t due_ms; /* paused until then; 0: not */
+    struct follow *prev, *next;
+    UT_hash_handle hh; /* by partition */
+};
+
+struct fetch_call {
+    struct peer_call peer; /* first */
+    struct fetch_leader *leader;
+    struct follow **items;
+    uint32_t count;
+    uint32_t kept; /* items that still belong to it */
+    int64_t sent_ms;
+    bool busy;
+};
+
+struct fetch_leader {
+    int32_t id;
+    struct replicator *replicator;
+    struct fetch_call calls[CALLS_PER_LEADER];
+    struct follow *ready; /* list */
+    int64_t retry_ms;     /* nothing is sent before */
+    int64_t refused;      /* refusals in a row */
+    UT_hash_handle hh;
+};
+
+/* One notice; the lists of them are what threads share. */
+struct notice {
+    struct partition *partition; /* one reference */
+    struct notice *prev, *next;
+};
+
+struct replicator {
+    struct replicator_params params; /* [const] */
+    struct peer_client *client;      /* [thread] */
+    struct follow *follows;          /* [thread] */
+    struct follow *paused;           /* [thread] list, in the order of due_ms */
+    struct fetch_leader *leaders;    /* [thread] */
+    pthread_t thread;                /* [start and stop] */
+
+    pthread_mutex_t lock;
+    struct notice *notices; /* [lock] */
+    bool stopping;          /* [lock] */
+};
+
+static int64_t now_ms(const struct replicator *replicator)
+{
+    return clock_mono_ms(replicator->params.clock);
+}
+
+void replicator_notice(struct replicator *replicator, struct partition *partition)
+{
+    struct notice *notice = calloc(1, sizeof *notice);
+    if (!notice) {
+        /* The next change of the partition, or its leader's, comes with another. */
+        diag(DIAG_WARNING, "%s: a change was not noticed: %s", partition->name,
+             err_text(-ENOMEM));
+        return;
+    }
+    notice->partition = partition_ref(partition);
+    pthread_mutex_lock(&replicator->lock);
+    bool first = replicator->notices == NULL;
+    DL_APPEND(replicator->notices, notice);
+    pthread_mutex_unlock(&replicator->lock);
+    if (first) {
+        peer_client_wake(replicator->client);
+    }
+}
+
+/* ---- who is ready -------------------------------------------------------------------
+ */
+
+static void on_fetched(struct peer_call *peer, const struct peer_reply *reply);
+
+static struct fetch_leader *leader_of(struct replicator *replicator, int32_t id)
+{
+    struct fetch_leader *leader = NULL;
+    HASH_FIND(hh, replicator->leaders, &id, sizeof id, leader);
+    if (leader) {
+        return leader;
+    }
+    leader = calloc(1, sizeof *leader);
+    if (leader) {
+        leader->id = id;
+        leader->replicator = replicator;
+        for (size_t i = 0; i < CALLS_PER_LEADER; i++) {
+            leader->calls[i].leader = leader;
+            peer_call_init(&leader->calls[i].peer, on_fetched);
+        }
+        HASH_ADD(hh, replicator->leaders, id, sizeof leader->id, leader);
+    }
+    return leader;
+}
+
+/* Takes it out of wherever it waits. A call that carries it goes on without it. */
+static void detach(struct replicator *replicator, struct follow *follow)
+{
+    if (follow->due_ms) {
+        DL_DELETE(replicator->paused, follow);
+        follow->due_ms = 0;
+    }
+    if (follow->ready) {
+        struct fetch_leader *leader = leader_of(replicator, follow->leader);
+        DL_DELETE(leader->ready, follow);
+        follow->ready = false;
+    }
+    if (follow->call) {
+        follow->call->items[follow->slot] = NULL;
+        follow->call->kept--;
+        follow->call = NULL;
+    }
+}
+
+static void forget(struct replicator *replicator, struct follow *follow)
+{
+    detach(replicator, follow);
+    HASH_DEL(replicator->follows, follow);
+    partition_unref(follow->partition);
+    free(follow);
+}
+
+static void pause_follow(struct replicator *replicator, struct follow *follow)
+{
+    detach(replicator, follow);
+    follow->due_ms = now_ms(replicator) + PAUSE_MS;
+    DL_APPEND(replicator->paused, follow);
+}
+
+/* Puts it on its leader's list; a partition that is not followed is let go. */
+static void consider(struct replicator *replicator, struct follow *follow)
+{
+    struct follow_state state;
+    partition_follow_state(follow->partition, &state);
+    if (!state.follows) {
+        forget(replicator, follow);
+        return;
+    }
+    /* An answer to a request of this epoch is still to come. */
+    if (follow->call && follow->leader == state.leader &&
+        follow->request.leader_epoch == state.leader_epoch) {
+        return;
+    }
+    detach(replicator, follow);
+    follow->leader = state.leader;
+    if (state.flushing) {
+        return; /* the next notice comes when that is done */
+    }
+    struct fetch_leader *leader = leader_of(replicator, state.leader);
+    if (!leader) {
+        pause_follow(replicator, follow);
+        return;
+    }
+    follow->ready = true;
+    DL_APPEND(leader->ready, follow);
+}
+
+static void take_notice(struct replicator *replicator, struct partition *partition)
+{
+    struct follow *follow = NULL;
+    HASH_FIND_PTR(replicator->follows, &partition, follow);
+    if (!follow) {
+        follow = calloc(1, sizeof *follow);
+        if (!follow) {
+            return;
+        }
+        follow->partition = partition_ref(partition);
+        HASH_ADD_PTR(replicator->follows, partition, follow);
+    }
+    consider(replicator, follow);
+}
+
+static bool take_notices(struct replicator *replicator)
+{
+    pthread_mutex_lock(&replicator->lock);
+    struct notice *notices = replicator->notices;
+    replicator->notices = NULL;
+    bool stopping = replicator->stopping;
+    pthread_mutex_unlock(&replicator->lock);
+    struct notice *notice;
+    struct notice *next;
+    DL_FOREACH_SAFE(notices, notice, next)
+    {
+        take_notice(replicator, notice->partition);
+        partition_unref(notice->partition);
+        free(notice);
+    }
+    return !stopping;
+}
+
+/* ---- sending ------------------------------------------------------------------------
+ */
+
+static bool find_address(const struct cluster_snapshot *snapshot, int32_t id,
+                         struct peer_address *out)
+{
+    const struct broker_info *broker = cluster_snapshot_broker(snapshot, id);
+    if (!broker || broker->port <= 0) {
+        return false;
+    }
+    memcpy(out->host, broker->host, sizeof out->host);
+    out->port = broker->port;
+    return true;
+}
+
+/* The call that may be used next; NULL: none. *smallest is what it takes over. */
+static struct fetch_call *free_call(struct fetch_leader *leader, int64_t now,
+                                    struct fetch_call **smallest)
+{
+    struct fetch_call *found = NULL;
+    uint32_t spare = 0;
+    *smallest = NULL;
+    for (size_t i = 0; i < CALLS_PER_LEADER; i++) {
+        struct fetch_call *call = &leader->calls[i];
+        if (!call->busy) {
+            found = call;
+            spare++;
+        } else if (call->kept && (!*smallest || call->kept < (*smallest)->kept)) {
+            *smallest = call;
+        }
+    }
+    if (spare > 1) {
+        *smallest = NULL;
+    } else if (*smallest && now - (*smallest)->sent_ms < TAKEOVER_MS) {
+        return NULL;
+    }
+    return found;
+}
+
+static void take_over(struct fetch_leader *leader, struct fetch_call *from)
+{
+    for (uint32_t i = 0; from && i < from->count; i++) {
+        struct follow *follow = from->items[i];
+        if (follow) {
+            detach(leader->replicator, follow);
+            follow->ready = true;
+            DL_APPEND(leader->ready, follow);
+        }
+    }
+}
+
+static uint32_t ready_count(const struct fetch_leader *leader)
+{
+    uint32_t count = 0;
+    const struct follow *follow;
+    DL_FOREACH(leader->ready, follow)
+    {
+        count++;
+    }
+    return count < PEER_PARTITIONS_MAX ? count : PEER_PARTITIONS_MAX;
+}
+
+/* Moves what is ready into the call and its request. */
+static int fill(struct fetch_leader *leader, struct fetch_call *call,
+                int64_t self_epoch, struct peer_fetch *fetch)
+{
+    struct replicator *replicator = leader->replicator;
+    uint32_t count = ready_count(leader);
+    struct follow **items = realloc(call->items, count * sizeof *items);
+    call->items = items ? items : call->items;
+    fetch->items = calloc(count, sizeof *fetch->items);
+    if (!items || !fetch->items) {
+        return -ENOMEM;
+    }
+    call->count = call->kept = 0;
+    while (leader->ready && call->count < count) {
+        struct follow *follow = leader->ready;
+        struct peer_fetch_item *item = &fetch->items[call->count];
+        int32_t id = -1;
+        detach(replicator, follow);
+        if (!partition_follow_request(follow->partition, &follow->request, &id) ||
+            id != leader->id || follow->request.broker_epoch != self_epoch) {
+            pause_follow(replicator, follow);
+            continue;
+        }
+        *item = (struct peer_fetch_item){
+            .partition = {follow->partition->topic_id, follow->partition->index},
+            .request = follow->request,
+            .max_bytes = PARTITION_BYTES};
+        follow->call = call;
+        follow->slot = call->count;
+        call->items[call->count++] = follow;
+    }
+    call->kept = fetch->count = call->count;
+    return 0;
+}
+
+/* Everything that a failed call carried is asked for again later. */
+static void give_back(struct fetch_call *call)
+{
+    for (uint32_t i = 0; i < call->count; i++) {
+        struct follow *follow = call->items[i];
+        if (follow) {
+            call->items[i] = NULL;
+            follow->call = NULL;
+            consider(call->leader->replicator, follow);
+        }
+    }
+    call->count = call->kept = 0;
+}
+
+static int send_call(struct fetch_leader *leader, struct fetch_call *call,
+                     const struct cluster_snapshot *snapshot)
+{
+    struct replicator *replicator = leader->replicator;
+    struct peer_address address;
+    struct peer_fetch fetch = {.wait_ms = WAIT_MS, .max_bytes = FETCH_BYTES};
+    struct buf body;
+    buf_init(&body, PEER_REQUEST_MAX);
+    int rc = find_address(snapshot, leader->id, &address) ? 0 : E_NO_LEADER;
+    rc = rc ? rc : fill(leader, call, snapshot->self_epoch, &fetch);
+    if (!rc && call->count > 0) {
+        peer_sender_set(&fetch.from, replicator->params.config->cluster, snapshot);
+        (void)peer_fetch_encode(&fetch, &body);
+        rc = peer_client_send(replicator->client, &call->peer, &address,
+                              "/replica/fetch", &body, PEER_REPLY_MAX,
+                              WAIT_MS + CALL_MARGIN_MS);
+        call->busy = rc == 0;
+        call->sent_ms = now_ms(replicator);
+    }
+    peer_fetch_free(&fetch);
+    buf_free(&body);
+    if (rc) {
+        give_back(call);
+        leader->retry_ms = now_ms(replicator) + RETRY_MS;
+    }
+    return rc;
+}
+
+/* Sends what may be sent; lowers *due_ms to when to look again. */
+static void send_ready(struct replicator *replicator, int64_t *due_ms)
+{
+    int64_t now = now_ms(replicator);
+    struct fetch_leader *leader;
+    struct fetch_leader *next;
+    const struct cluster_snapshot *snapshot = NULL;
+    HASH_ITER(hh, replicator->leaders, leader, next)
+    {
+        if (!leader->ready) {
+            continue;
+        }
+        struct fetch_call *smallest = NULL;
+        struct fetch_call *call =
+            leader->retry_ms <= now ? free_call(leader, now, &smallest) : NULL;
+        if (call) {
+            snapshot =
+                snapshot ? snapshot : cluster_snapshot_get(replicator->params.cluster);
+            take_over(leader, smallest);
+            (void)send_call(leader, call, snapshot);
+        }
+        if (leader->ready) {
+            int64_t due = leader->retry_ms > now ? leader->retry_ms : now + TAKEOVER_MS;
+            *due_ms = due < *due_ms ? due : *due_ms;
+        }
+    }
+    cluster_snapshot_put(snapshot);
+}
+
+/* ---- answers ------------------------------------------------------------------------
+ */
+
+static void take_item(struct replicator *replicator, struct follow *follow,
+                      const struct peer_fetched_item *item)
+{
+    follow->call = NULL;
+    switch (partition_follow_take(follow->partition, item)) {
+    case FOLLOWED:
+        consider(replicator, follow);
+        break;
+    case FOLLOW_PAUSE:
+        pause_follow(replicator, follow);
+        break;
+    case FOLLOW_STOP:
+        forget(replicator, follow);
+        break;
+    }
+}
+
+static bool answers(const struct peer_fetched_item *item, const struct follow *follow)
+{
+    return item->partition.index == follow->partition->index &&
+           topic_id_equal(&item->partition.topic_id, &follow->partition->topic_id);
+}
+
+static int take_answer(struct fetch_call *call, const struct peer_reply *reply)
+{
+    struct replicator *replicator = call->leader->replicator;
+    struct peer_fetched fetched;
+    int rc = peer_fetched_decode(reply->bytes, reply->length, &fetched);
+    if (rc) {
+        return rc;
+    }
+    if (fetched.count != call->count || fetched.from.id != call->leader->id ||
+        strcmp(fetched.from.cluster, replicator->params.config->cluster) != 0) {
+        peer_fetched_free(&fetched);
+        return -EBADMSG;
+    }
+    for (uint32_t i = 0; i < fetched.count; i++) {
+        struct follow *follow = call->items[i];
+        if (follow && answers(&fetched.items[i], follow)) {
+            call->items[i] = NULL;
+            take_item(replicator, follow, &fetched.items[i]);
+        }
+    }
+    peer_fetched_free(&fetched);
+    return 0;
+}
+
+/* A refused connection means a dead process on a living machine, if it comes twice. */
+static void note_refusal(struct fetch_leader *leader, int error)
+{
+    struct replicator *replicator = leader->replicator;
+    leader->refused = error == -ECONNREFUSED ? leader->refused + 1 : 0;
+    if (leader->refused < 2) {
+        return;
+    }
+    replicator->params.on_dead(replicator->params.arg, leader->id);
+}
+
+static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
+{
+    struct fetch_call *call = (struct fetch_call *)peer;
+    struct fetch_leader *leader = call->leader;
+    call->busy = false;
+    int rc = reply->error ? reply->error : take_answer(call, reply);
+    if (rc) {
+        diag(DIAG_DEBUG, "fetching from node %d: %s", leader->id, err_text(rc));
+        leader->retry_ms = now_ms(leader->replicator) + RETRY_MS;
+    }
+    note_refusal(leader, rc);
+    give_back(call);
+}
+
+/* ---- the thread ---------------------------------------------------------------------
+ */
+
+static void end_pauses(struct replicator *replicator, int64_t *due_ms)
+{
+    int64_t now = now_ms(replicator);
+    while (replicator->paused && replicator->paused->due_ms <= now) {
+        struct follow *follow = replicator->paused;
+        detach(replicator, follow);
+        consider(replicator, follow);
+    }
+    if (replicator->paused && replicator->paused->due_ms < *due_ms) {
+        *due_ms = replicator->paused->due_ms;
+    }
+}
+
+static void *replicator_main(void *arg)
+{
+    struct replicator *replicator = arg;
+    while (take_notices(replicator)) {
+        int64_t due_ms = now_ms(replicator) + IDLE_MS;
+        end_pauses(replicator, &due_ms);
+        send_ready(replicator, &due_ms);
+        int64_t left = due_ms - now_ms(replicator);
+        peer_client_run(replicator->client, left > 0 ? left : 0);
+    }
+    return NULL;
+}
+
+static void free_all(struct replicator *replicator)
+{
+    struct fetch_leader *leader;
+    struct fetch_leader *next_leader;
+    struct follow *follow;
+    struct follow *next_follow;
+    HASH_ITER(hh, replicator->follows, follow, next_follow)
+    {
+        forget(replicator, follow);
+    }
+    HASH_ITER(hh, replicator->leaders, leader, next_leader)
+    {
+        for (size_t i = 0; i < CALLS_PER_LEADER; i++) {
+            peer_call_free(replicator->client, &leader->calls[i].peer);
+            free(leader->calls[i].items);
+        }
+        HASH_DEL(replicator->leaders, leader);
+        free(leader);
+    }
+    peer_client_free(replicator->client);
+    pthread_mutex_destroy(&replicator->lock);
+    free(replicator);
+}
+
+int replicator_start(const struct replicator_params *params, struct replicator **out)
+{
+    struct replicator *replicator = calloc(1, sizeof *replicator);
+    *out = NULL;
+    if (!replicator) {
+        return -ENOMEM;
+    }
+    replicator->params = *params;
+    pthread_mutex_init(&replicator->lock, NULL);
+    int rc = peer_client_new(params->config, &replicator->client);
+    rc = rc ? rc
+            : -pthread_create(&replicator->thread, NULL, replicator_main, replicator);
+    if (rc) {
+        free_all(replicator);
+        return rc;
+    }
+    *out = replicator;
+    return 0;
+}
+
+void replicator_stop(struct replicator *replicator)
+{
+    if (!replicator) {
+        return;
+    }
+    pthread_mutex_lock(&replicator->lock);
+    replicator->stopping = true;
+    pthread_mutex_unlock(&replicator->lock);
+    peer_client_wake(replicator->client);
+    pthread_join(replicator->thread, NULL);
+    (void)take_notices(replicator);
+    free_all(replicator);
+}

@@ -1,0 +1,273 @@
+#include "tests/unit/support/replica_rig.h"
+
+#include <arpa/inet.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { PATIENCE_MS = 15000, TICK_MS = 2 };
+
+static int64_t real_ms(void)
+{
+    return clock_mono_ms(&clock_real);
+}
+
+/* A port that nobody has just now. */
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    (void)close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void *tick(void *arg)
+{
+    struct replica_rig *rig = arg;
+    int64_t last_ms = real_ms();
+    while (!atomic_load(&rig->stopping)) {
+        const struct timespec pause = {.tv_nsec = TICK_MS * 1000000L};
+        (void)nanosleep(&pause, NULL);
+        int64_t now_ms = real_ms();
+        shared_backend_advance(rig->cluster.backend, now_ms - last_ms);
+        last_ms = now_ms;
+    }
+    return NULL;
+}
+
+/* ---- nodes --------------------------------------------------------------------------
+ */
+
+static int start_server(struct replica_rig *rig, int id, char *why, size_t why_size)
+{
+    struct replica_node *node = &rig->nodes[id];
+    struct rig_node *member = &rig->cluster.nodes[id];
+    const struct http_server_params server = {
+        .config = &member->config, .problems = member->problems, .clock = &clock_real};
+    const struct peer_routes_params routes = {
+        .config = &member->config, .cluster = member->cluster, .broker = node->broker};
+    int rc = http_server_new(&server, &node->server);
+    rc = rc ? rc : peer_routes_new(&routes, &node->routes);
+    rc = rc ? rc : peer_routes_add(node->routes, node->server);
+    return rc ? rc : http_server_start(node->server, why, why_size);
+}
+
+static void start_broker(struct replica_rig *rig, int id)
+{
+    struct replica_node *node = &rig->nodes[id];
+    struct rig_node *member = &rig->cluster.nodes[id];
+    char why[512] = "";
+    int rc = datadir_open(node->dir, &node->datadir, why, sizeof why);
+    const struct broker_params params = {.datadir = node->datadir,
+                                         .cluster = member->cluster,
+                                         .problems = member->problems,
+                                         .clock =
+                                             shared_backend_clock(rig->cluster.backend),
+                                         .config = &member->config};
+    rc = rc ? rc : broker_start(&params, &node->broker, why, sizeof why);
+    rc = rc ? rc : start_server(rig, id, why, sizeof why);
+    if (rc) {
+        fail_msg("node %d: %s (%s)", id, why, err_text(rc));
+    }
+}
+
+void replica_rig_start(struct replica_rig *rig, int id)
+{
+    rig_start(&rig->cluster, id);
+    start_broker(rig, id);
+}
+
+void replica_rig_kill(struct replica_rig *rig, int id)
+{
+    struct replica_node *node = &rig->nodes[id];
+    broker_interrupt_waiters(node->broker);
+    http_server_stop(node->server);
+    broker_leave(node->broker);
+    struct problems *problems = rig->cluster.nodes[id].problems;
+    shared_store_cut(rig->cluster.nodes[id].store, true);
+    cluster_close(rig->cluster.nodes[id].cluster);
+    broker_stop(node->broker);
+    peer_routes_free(node->routes);
+    datadir_close(node->datadir);
+    problems_free(problems);
+    rig->cluster.nodes[id].problems = NULL;
+    rig->cluster.nodes[id].cluster = NULL;
+    node->broker = NULL;
+    node->server = NULL;
+    node->routes = NULL;
+    node->datadir = NULL;
+}
+
+void replica_rig_bury(struct replica_rig *rig, int id)
+{
+    int32_t gone = id;
+    int other = id == 1 ? 2 : 1;
+    shared_backend_advance(rig->cluster.backend, 7000);
+    rig_until(&rig->cluster, other, rig_lacks_broker, &gone);
+}
+
+struct replica_rig *replica_rig_open(int count)
+{
+    struct replica_rig *rig = calloc(1, sizeof *rig);
+    assert_non_null(rig);
+    rig->count = count;
+    rig_open(&rig->cluster, 0);
+    for (int id = 1; id <= count; id++) {
+        struct replica_node *node = &rig->nodes[id];
+        struct mount_config *config = &rig->cluster.nodes[id].config;
+        char listen[32];
+        (void)snprintf(node->dir, sizeof node->dir, "/tmp/topicfs-unit-XXXXXX");
+        assert_non_null(mkdtemp(node->dir));
+        (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+        free(config->listen);
+        config->listen = strdup(listen);
+        assert_non_null(config->listen);
+    }
+    assert_int_equal(pthread_create(&rig->ticker, NULL, tick, rig), 0);
+    for (int id = 1; id <= count; id++) {
+        replica_rig_start(rig, id);
+    }
+    for (int id = 1; id <= count; id++) {
+        for (int32_t other = 1; other <= count; other++) {
+            rig_until(&rig->cluster, id, rig_has_broker, &other);
+        }
+        rig_until(&rig->cluster, id, rig_has_controller, NULL);
+    }
+    return rig;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type,
+                      struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void replica_rig_close(struct replica_rig *rig)
+{
+    for (int id = 1; id <= rig->count; id++) {
+        if (rig->nodes[id].broker) {
+            replica_rig_kill(rig, id);
+        }
+    }
+    atomic_store(&rig->stopping, true);
+    pthread_join(rig->ticker, NULL);
+    for (int id = 1; id <= rig->count; id++) {
+        (void)nftw(rig->nodes[id].dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    rig_close(&rig->cluster);
+    free(rig);
+}
+
+/* ---- topics -------------------------------------------------------------------------
+ */
+
+void replica_rig_topic(struct replica_rig *rig, const char *name, const char *settings)
+{
+    int rc = rig_create(&rig->cluster, 1, name, settings);
+    if (rc) {
+        fail_msg("topic %s: %s (%s)", name, rig->cluster.why, err_text(rc));
+    }
+    for (int id = 1; id <= rig->count; id++) {
+        if (rig->nodes[id].broker) {
+            (void)replica_rig_leader(rig, id, name, -1);
+        }
+    }
+}
+
+static const struct partition_info *info_of(const struct cluster_snapshot *snapshot,
+                                            const char *topic)
+{
+    const struct topic *found = cluster_snapshot_topic(snapshot, topic);
+    return found ? &found->partitions[0] : NULL;
+}
+
+int replica_rig_leader(struct replica_rig *rig, int id, const char *topic, int except)
+{
+    int64_t until_ms = real_ms() + PATIENCE_MS;
+    while (real_ms() < until_ms) {
+        const struct cluster_snapshot *snapshot =
+            cluster_snapshot_get(rig->cluster.nodes[id].cluster);
+        const struct partition_info *info = info_of(snapshot, topic);
+        int leader = info ? info->leader : -1;
+        cluster_snapshot_put(snapshot);
+        if (leader >= 0 && leader != except) {
+            return leader;
+        }
+        rig_pause();
+    }
+    fail_msg("%s has no leader", topic);
+    return -1;
+}
+
+struct partition *replica_rig_partition(struct replica_rig *rig, int id,
+                                        const char *topic)
+{
+    int64_t until_ms = real_ms() + PATIENCE_MS;
+    struct partition *partition = NULL;
+    while (!partition && real_ms() < until_ms) {
+        const struct cluster_snapshot *snapshot =
+            cluster_snapshot_get(rig->cluster.nodes[id].cluster);
+        const struct topic *found = cluster_snapshot_topic(snapshot, topic);
+        partition =
+            found ? broker_partition(rig->nodes[id].broker, &found->id, 0) : NULL;
+        cluster_snapshot_put(snapshot);
+        if (!partition) {
+            rig_pause();
+        }
+    }
+    assert_non_null(partition);
+    return partition;
+}
+
+void replica_rig_until_committed(struct partition *partition, int64_t offset)
+{
+    int64_t until_ms = real_ms() + PATIENCE_MS;
+    struct partition_status status;
+    do {
+        partition_status_get(partition, &status);
+        if (status.high_watermark.offset >= offset) {
+            return;
+        }
+        rig_pause();
+    } while (real_ms() < until_ms);
+    struct buf state;
+    buf_init(&state, 1 << 20);
+    (void)partition_state_render(partition, &state);
+    fail_msg("not committed up to %lld: %s", (long long)offset, state.data);
+}
+
+void replica_rig_until_isr(struct replica_rig *rig, int id, const char *topic,
+                           uint32_t size)
+{
+    int64_t until_ms = real_ms() + PATIENCE_MS;
+    uint32_t found = 0;
+    do {
+        const struct cluster_snapshot *snapshot =
+            cluster_snapshot_get(rig->cluster.nodes[id].cluster);
+        const struct partition_info *info = info_of(snapshot, topic);
+        found = info ? info->isr_count : 0;
+        cluster_snapshot_put(snapshot);
+        if (found == size) {
+            return;
+        }
+        rig_pause();
+    } while (real_ms() < until_ms);
+    fail_msg("%s: %u in-sync replicas, not %u", topic, found, size);
+}
