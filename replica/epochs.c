@@ -120,19 +120,22 @@ int32_t epochs_before(const struct epoch_list *list, int64_t offset)
     return epoch;
 }
 
-void epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
+bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
                 struct epoch_end *out)
 {
     for (size_t i = list->count; i > 0; i--) {
         if (list->items[i - 1].epoch <= epoch) {
             out->epoch = list->items[i - 1].epoch;
             out->end_offset = i == list->count ? log_end_offset : list->items[i].offset;
-            return;
+            return true;
         }
     }
-    bool known = list->begins && list->begin.epoch <= epoch;
-    out->epoch = known ? list->begin.epoch : epoch;
+    if (!list->begins || list->begin.epoch > epoch) {
+        return false;
+    }
+    out->epoch = list->begin.epoch;
     out->end_offset = list->count ? list->items[0].offset : log_end_offset;
+    return true;
 }
 
 void epochs_begin(struct epoch_list *list, int32_t epoch, int64_t offset)

@@ -45,15 +45,14 @@ int32_t epochs_before(const struct epoch_list *list, int64_t offset);
 
 /*
  * The largest known epoch that is not above `epoch`, and the offset at which it ends in
- * this log (that is where the next one begins, or log_end_offset). Retention forgets
- * the oldest epochs: whatever lies before the first one that is known ended where that
- * begins (or, with none known, where the log is now).
+ * this log (that is where the next one begins, or log_end_offset). false: nothing of
+ * that age is known; retention may have taken it.
  */
 struct epoch_end {
     int32_t epoch;
     int64_t end_offset;
 };
-void epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
+bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_offset,
                 struct epoch_end *out);
 
 /* The log was emptied and begins at `offset`, behind a batch of `epoch` (-1: unknown)

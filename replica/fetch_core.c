@@ -49,25 +49,33 @@ static void fill(const struct partition_core *core, const struct epoch_list *epo
 static bool diverges(const struct partition_core *core, const struct epoch_list *epochs,
                      const struct fetch_request *request, struct epoch_end *out)
 {
-    if (request->last_epoch < 0) {
-        return false;
-    }
-    epochs_end(epochs, request->last_epoch, core->log_end_offset, out);
-    return out->epoch < request->last_epoch || out->end_offset < request->fetch_offset;
+    return request->last_epoch >= 0 &&
+           epochs_end(epochs, request->last_epoch, core->log_end_offset, out) &&
+           (out->epoch < request->last_epoch ||
+            out->end_offset < request->fetch_offset);
 }
 
 /*
- * A log that knows nothing of what was before its end can be believed where this one
- * begins; and elsewhere only if no election ever gave committed messages up, so that
- * what it no longer has is the same here as there.
+ * Can't the two logs be compared? That is so where this one begins behind the other's
+ * end, and where it knows nothing as old as the other's last batch: then whatever they
+ * share lies below this one's start. A log that knows nothing of what was before its
+ * end can be believed where this one begins; and elsewhere only if no election ever
+ * gave committed messages up, so that what it no longer has is the same here as there.
  */
-static bool out_of_range(const struct partition_core *core, int64_t log_start,
-                         const struct fetch_request *request)
+static bool beyond_compare(const struct partition_core *core,
+                           const struct epoch_list *epochs, int64_t log_start,
+                           const struct fetch_request *request)
 {
-    return request->fetch_offset < log_start ||
-           (request->last_epoch < 0 && request->fetch_offset > log_start &&
-            (core->state.lossy_epoch >= 0 ||
-             request->fetch_offset > core->log_end_offset));
+    struct epoch_end end;
+    if (request->fetch_offset < log_start) {
+        return true;
+    }
+    if (request->last_epoch >= 0) {
+        return !epochs_end(epochs, request->last_epoch, core->log_end_offset, &end);
+    }
+    return request->fetch_offset > log_start &&
+           (core->state.lossy_epoch >= 0 ||
+            request->fetch_offset > core->log_end_offset);
 }
 
 /* An incarnation that was not heard before may hold less than the one before it. */
@@ -109,7 +117,7 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
         new_incarnation(replica, request->broker_epoch);
     }
     replica->sequence = request->sequence;
-    if (out_of_range(core, log_start, request)) {
+    if (beyond_compare(core, epochs, log_start, request)) {
         answer->kind = FETCH_RESTART;
         return;
     }

@@ -25,17 +25,17 @@ bool follower_request(struct partition_core *core, const struct epoch_list *epoc
 }
 
 /*
- * The whole log goes. Nothing committed is lost by that where retention took all of it,
- * where nothing of it was visible, or where it is of epochs that an election gave up.
+ * The whole log goes. Nothing committed is lost by that where retention has taken all
+ * that was visible of it, or where it is of epochs that an election gave up.
  */
 static struct follower_step restart(const struct partition_core *core,
                                     const struct epoch_list *epochs, int64_t log_start,
                                     const struct fetch_answer *answer)
 {
-    bool behind = core->log_end_offset < answer->log_start;
-    bool visible = core->high_watermark > log_start;
+    bool visible =
+        core->high_watermark > log_start && core->high_watermark > answer->log_start;
     bool given_up = epochs_last(epochs) < core->state.lossy_epoch;
-    if (!behind && visible && !given_up) {
+    if (visible && !given_up) {
         return (struct follower_step){.action = FOLLOW_REFUSE};
     }
     return (struct follower_step){.action = FOLLOW_RESTART,
@@ -53,7 +53,9 @@ static struct follower_step cut(const struct partition_core *core,
                                 const struct fetch_answer *answer)
 {
     struct epoch_end own;
-    epochs_end(epochs, answer->diverging.epoch, core->log_end_offset, &own);
+    if (!epochs_end(epochs, answer->diverging.epoch, core->log_end_offset, &own)) {
+        return restart(core, epochs, log_start, answer);
+    }
     int64_t offset = own.end_offset < answer->diverging.end_offset
                          ? own.end_offset
                          : answer->diverging.end_offset;

@@ -1,6 +1,7 @@
 #include "tests/sim/check.h"
 
 #include "tests/sim/client.h"
+#include "tests/sim/fault.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct registry {
 
 struct check {
     struct registry slots[SLOTS_MAX];
-    int64_t *committed_at; /* by payload: base offset + 1 */
+    int64_t deposed_ms[NODES_MAX]; /* by fast detection; -1: never */
+    int64_t *committed_at;         /* by payload: base offset + 1 */
     uint32_t payloads;
     struct world *world;
 };
@@ -60,6 +62,9 @@ void check_reset(struct check *check)
 {
     for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
         begin_topic(&check->slots[slot], 0);
+    }
+    for (int32_t i = 0; i < NODES_MAX; i++) {
+        check->deposed_ms[i] = -1;
     }
     if (check->payloads) {
         memset(check->committed_at, 0, check->payloads * sizeof check->committed_at[0]);
@@ -274,7 +279,7 @@ void check_leads(struct node *node, int32_t slot)
         registry->owner_count = (uint32_t)epoch + 1;
     }
     /* Before it heard of its election it may have followed the leader before. */
-    if (registry->lossy_epoch >= 0 &&
+    if (registry->lossy_epoch >= 0 && !before_loss(node, slot) &&
         node->logs[slot].log_start > simlog_end(&registry->committed)) {
         simlog_restart(&registry->committed, node->logs[slot].log_start, -1);
     }
@@ -383,6 +388,18 @@ static void state_stored(struct world *world, int32_t slot, int32_t writer,
     }
 }
 
+/* Fast detection ends a node's registration at most once in its time of rest. */
+static void deposed(struct world *world, int32_t node)
+{
+    int64_t *last = &world->check->deposed_ms[node];
+    bool clocks_jump = world->profile.faults & FAULT_CLOCK;
+    if (*last >= 0 && world_ms(world) - *last < DETECTOR_REST_MS && !clocks_jump) {
+        world_violation(world, "n%d was deposed twice in %lld ms", node + 1,
+                        (long long)(world_ms(world) - *last));
+    }
+    *last = world_ms(world);
+}
+
 void check_commit(struct world *world, const struct transaction *transaction,
                   const struct leadership before[SLOTS_MAX])
 {
@@ -404,6 +421,11 @@ void check_commit(struct world *world, const struct transaction *transaction,
     for (uint32_t i = 0; i < transaction->change_count; i++) {
         const struct change *change = &transaction->changes[i];
         int32_t slot = change->key - KEY_STATE;
+        int32_t node = change->key - KEY_REGISTRATION;
+        if (node >= 0 && node < NODES_MAX && change->remove &&
+            node != transaction->writer) {
+            deposed(world, node);
+        }
         if (slot >= 0 && slot < SLOTS_MAX && !change->remove) {
             state_stored(world, slot, transaction->writer, &before[slot]);
         }

@@ -171,6 +171,9 @@ static void inject(struct world *world, enum fault fault)
             flip_bit(world, node);
         }
         break;
+    case FAULT_REFUSE:
+        node->refuses_until_ms = world_ms(world) + ms;
+        break;
     case FAULT_LEAVE:
         node_leave(node);
         break;
@@ -214,6 +217,7 @@ void fault_heal(struct world *world)
         struct node *node = world->nodes[i];
         node->paused_until_ms = 0;
         node->disk_full_until_ms = 0;
+        node->refuses_until_ms = 0;
         if (!node_runs(node)) {
             world_at(world, world->now_us + 1000 * (i + 1), EVENT_START, i);
         }

@@ -17,7 +17,8 @@ enum fault {
     FAULT_BIT_FLIP = 1 << 9,
     FAULT_LEAVE = 1 << 10,
     FAULT_CLOCK = 1 << 11,
-    FAULT_COUNT = 12
+    FAULT_REFUSE = 1 << 12, /* connections are refused though the process lives */
+    FAULT_COUNT = 13
 };
 
 /* Draws the world of this seed. */

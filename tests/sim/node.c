@@ -26,6 +26,7 @@ void node_reset(struct node *node)
     node->incarnation = 0;
     node->paused_until_ms = 0;
     node->disk_full_until_ms = 0;
+    node->refuses_until_ms = 0;
     node->clock_offset_ms = 0;
 }
 

@@ -101,7 +101,8 @@ struct node {
     enum phase phase;
     int64_t paused_until_ms;
     int64_t disk_full_until_ms;
-    int64_t clock_offset_ms; /* clocks jump; nothing that must hold may rest on them */
+    int64_t refuses_until_ms; /* a firewall refuses connections to it */
+    int64_t clock_offset_ms;  /* clocks jump; nothing that must hold may rest on them */
 
     /* disk */
     struct simlog logs[SLOTS_MAX];

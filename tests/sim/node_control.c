@@ -282,7 +282,8 @@ static bool refuses(const struct node *node, int32_t other)
 {
     struct world *world = node->world;
     return !world->cut[node->index][other] && !world->cut[other][node->index] &&
-           !node_runs(world->nodes[other]);
+           (!node_runs(world->nodes[other]) ||
+            world->nodes[other]->refuses_until_ms > world_ms(world));
 }
 
 static void depose(struct node *node, int32_t other, int64_t broker_epoch)

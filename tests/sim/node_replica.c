@@ -295,7 +295,7 @@ static void answer_fetch(struct node *node, int32_t slot, int32_t to,
     message->topic_id = node->replicas[slot].topic_id;
     message->u.fetched.answer = *answer;
     message->u.fetched.batch_count = 0;
-    if (answer->kind == FETCH_DATA) {
+    if (answer->kind == FETCH_DATA && log->count) {
         uint32_t first = simlog_find(log, request->fetch_offset);
         uint32_t count = log->count - first;
         count = count > FETCH_BATCHES ? FETCH_BATCHES : count;
