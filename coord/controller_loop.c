@@ -55,15 +55,16 @@ struct controller_loop *controller_loop_new(struct cluster *cluster)
     return loop;
 }
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void forget_all(struct controller_loop *loop)
 {
-    struct since *since, *next;
+    struct since *since = loop->waiting;
 
-    HASH_ITER(hh, loop->waiting, since, next)
-    {
-        HASH_DEL(loop->waiting, since);
+    HASH_CLEAR(hh, loop->waiting); /* their links stay */
+    while (since) {
+        struct since *next = since->hh.next;
+
         free(since);
+        since = next;
     }
 }
 
@@ -364,7 +365,6 @@ static int look_at_topic(struct round *round, const struct snapshot_topic *topic
 
             if (touched)
                 end_topic(round, topic);
-            touched = false;
             rc = finish_txn(round);
             if (changed) { /* its assignment's revision is another one now */
                 round->incomplete = true;

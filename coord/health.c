@@ -321,7 +321,7 @@ static struct shown *add_shown(struct health *health, const char *kind,
 {
     struct shown *shown;
 
-    if (health->count == health->allocated) {
+    if (!health->shown || health->count == health->allocated) {
         size_t wanted = health->allocated ? 2 * health->allocated : 16;
 
         shown = reallocarray(health->shown, wanted, sizeof(*shown));
