@@ -448,7 +448,8 @@ int cluster_join(struct cluster *cluster, char *why, size_t why_size)
     }
     if (rc == 0)
         rc = cluster_loop_start(cluster);
-    if (rc == 0 && !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
+    if (rc == 0 && cluster->params.config->role != ROLE_CLIENT &&
+        !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
         diag(DIAG_INFO, "cluster: no controller yet");
     return rc;
 }

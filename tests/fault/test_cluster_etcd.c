@@ -160,6 +160,44 @@ static void test_forms_and_hands_over(void **state)
     end(&nodes);
 }
 
+/* How many of the topic's partitions the node leads, as node `by` sees it. */
+static int led_by(struct nodes *nodes, int by, int32_t id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(nodes->nodes[by].cluster);
+    const struct topic *topic = cluster_snapshot_topic(snapshot, "t");
+    int count = 0;
+
+    for (int32_t p = 0; topic && p < topic->partition_count; p++)
+        count += topic->partitions[p].leader == id;
+    cluster_snapshot_put(snapshot);
+    return count;
+}
+
+static void test_moves_a_thousand_partitions(void **state)
+{
+    cJSON *settings = cJSON_Parse("{\"partitions\":1000}");
+    struct nodes nodes;
+    int64_t begun;
+
+    (void)state;
+    begin(&nodes, 1);
+    assert_int_equal(cluster_create_topic(nodes.nodes[1].cluster, "t", settings, 0, 0,
+                                          0755, nodes.why, sizeof(nodes.why)),
+                     0);
+    cJSON_Delete(settings);
+    (void)until_other_leader(&nodes, 3, -2);
+    while (led_by(&nodes, 3, 2) < 333)
+        pause_ms(10);
+    begun = rig_now_ms();
+    stop(&nodes, 2);
+    print_message("handed over in %lld ms\n", (long long)(rig_now_ms() - begun));
+    assert_true(rig_now_ms() - begun < 4000);
+    assert_int_equal(led_by(&nodes, 3, 2), 0);
+    assert_int_equal(led_by(&nodes, 3, -1), 0);
+    end(&nodes);
+}
+
 static void test_survives_the_death_of_an_etcd_member(void **state)
 {
     struct nodes nodes;
@@ -221,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms_and_hands_over),
+        cmocka_unit_test(test_moves_a_thousand_partitions),
         cmocka_unit_test(test_survives_the_death_of_an_etcd_member),
         cmocka_unit_test(test_all_of_etcd_away_and_back),
     };
