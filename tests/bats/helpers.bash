@@ -54,11 +54,15 @@ background() {
     CHILDREN+=("$!")
 }
 
-# ended PID: it is gone, or a zombie that nobody has waited for.
+# ended PID: it is gone, or a zombie that nobody has waited for. A zombie with threads that the
+# kernel does not let go has not ended: it keeps its files and locks, and can't be waited for.
 ended() {
-    local state
+    local state tasks
     state=$(awk '{print $3}' "/proc/$1/stat" 2>/dev/null) || return 0
-    [ -z "$state" ] || [ "$state" = Z ]
+    [ -n "$state" ] || return 0
+    [ "$state" = Z ] || return 1
+    tasks=("/proc/$1/task"/*)
+    [ "${#tasks[@]}" -le 1 ]
 }
 
 alive() {
@@ -185,6 +189,8 @@ end_mount() {
         stop_daemon || {
             status=1
             kill -KILL "$DAEMON" 2>/dev/null || true
+            # By force: something may hang, and that ends it.
+            umount -f "$MNT" 2>/dev/null || true
             fusermount3 -u -z "$MNT" 2>/dev/null || true
         }
     fi

@@ -168,6 +168,39 @@ for name in "done.1", "done.2", "done.3":
     echo works >>"$P/log"
 }
 
+@test "kill -9 of the daemon while topics come and go: nobody is stuck, it starts again" {
+    local round i pid
+    for round in {1..12}; do
+        local pids=()
+        for i in 1 2; do
+            background bash -c 'for ((n = 0; n < 1000; n++)); do
+                mkdir "$MNT/topics/k$0-$n" && rmdir "$MNT/topics/k$0-$n" || exit 0
+            done' "$i-$round" 2>/dev/null
+            pids+=("$!")
+        done
+        background bash -c 'while ls -l "$MNT/topics" "$MNT/cluster/brokers/topics"; do :; done' \
+            >/dev/null 2>&1
+        pids+=("$!")
+        background bash -c 'for ((n = 0; n < 1000; n++)); do
+            stat "$MNT/topics/k1-$0-$n" "$MNT/topics/no-$n"
+        done' "$round" >/dev/null 2>&1
+        pids+=("$!")
+        sleep "0.$((round % 3 + 1))"
+        kill -KILL "$DAEMON"
+        # No thread of it may be left in the kernel: that would keep the data locked and every
+        # client waiting.
+        wait_for 5 ended "$DAEMON"
+        for pid in "${pids[@]}"; do
+            wait_for 5 ended "$pid"
+            wait "$pid" 2>/dev/null || true
+        done
+        wait "$DAEMON" 2>/dev/null || true
+        start_daemon
+    done
+    run -0 ls "$MNT/topics"
+    assert_line t
+}
+
 @test "a lazy unmount under load: everybody ends, what was acknowledged is there" {
     local i pids=()
     for i in {1..6}; do

@@ -151,7 +151,7 @@ def read_everything():
         for k, text in enumerate(lines):
             if k == len(lines) - 1 and not text.endswith(b"\n"):
                 assert error and any(w.startswith(text) for w in wanted), text
-            else:
+            elif text != b"new\n" or k != len(lines) - 1:
                 assert text in known, "log of %s-%d has %r" % (topic, partition, text)
         follow = subprocess.run(["timeout", "5", "cat", "%s/follow/0-%d" % (base, LINES - 1)],
                                 capture_output=True) if len(have) == LINES else None
@@ -199,7 +199,8 @@ def one_case(source, relative, name, damage):
     damage(os.path.join(data, relative))
     base = os.path.basename(relative)
     place, first = damaged_range(relative)
-    is_log_file = place is not None
+    # A producers file only saves reading the entries again: whatever it says is rebuilt.
+    is_log_file = place is not None and not relative.endswith(".producers")
 
     code, text = check(data)
     if is_log_file:
