@@ -2,8 +2,13 @@
 
 #include "fs/lookup.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Twenty digits, as in the data directory, so that a shell sorts them right. */
+enum { SEGMENT_NAME_SIZE = 21 };
 
 struct directory {
     struct directory_entry *entries;
@@ -54,6 +59,36 @@ static int directory_add(void *arg, const char *name, const struct tree_place *p
     return 0;
 }
 
+/* What is added to a listing of segments/, entry by entry. */
+struct directory_segments {
+    struct directory *directory;
+    struct tree_place place;
+};
+
+static int directory_add_segment(void *arg, const struct log_segment_info *info)
+{
+    struct directory_segments *segments = arg;
+    char name[SEGMENT_NAME_SIZE];
+    (void)snprintf(name, sizeof name, "%020" PRId64, info->base_offset);
+    segments->place.base_offset = info->base_offset;
+    segments->directory->generation = info->version;
+    return directory_add(segments->directory, name, &segments->place);
+}
+
+static int directory_list_segments(struct directory *directory, struct mounted *mounted,
+                                   const struct node *node)
+{
+    struct directory_segments segments = {directory, node->place};
+    struct partition *partition = lookup_partition(mounted, &node->place);
+    if (partition == NULL)
+        return tree_topic_exists(&mounted->tree, &node->place) ? E_OFFLINE
+                                                               : E_TOPIC_DELETED;
+    segments.place.kind = TREE_SEGMENT;
+    int rc = partition_each_segment(partition, directory_add_segment, &segments);
+    partition_unref(partition);
+    return rc;
+}
+
 int directory_fill(struct directory *directory, struct mounted *mounted,
                    const struct node *node)
 {
@@ -66,6 +101,8 @@ int directory_fill(struct directory *directory, struct mounted *mounted,
         rc = directory_add(directory, "..", &parent);
     if (rc < 0)
         return rc;
+    if (node->place.kind == TREE_SEGMENTS_DIR)
+        return directory_list_segments(directory, mounted, node);
     if (node->place.kind == TREE_PARTITION) {
         struct partition_status status = {0};
         struct partition *partition = lookup_partition(mounted, &node->place);

@@ -20,7 +20,9 @@ struct directory_entry {
 struct directory *directory_new(void); /* NULL: no memory */
 void directory_free(struct directory *directory);
 
-/* Lists anew, "." and ".." first. 0; -ESTALE (the topic was deleted); -ENOMEM. */
+/* Lists anew, "." and ".." first. 0; -ESTALE,
+ * E_TOPIC_DELETED (the topic is gone); E_OFFLINE (segments/ of a partition that is not
+ * here); -ENOMEM. */
 int directory_fill(struct directory *directory, struct mounted *mounted,
                    const struct node *node);
 /* NULL behind the last. Borrowed until the next fill. */

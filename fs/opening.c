@@ -46,6 +46,7 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
     case TREE_AT:
     case TREE_FOLLOW:
     case TREE_JSON:
+    case TREE_SEGMENTS_DIR: /* lists what the partition has */
     case TREE_SEGMENT:
         *partition = place->partition;
         return broker_partition_is_opening(mounted->broker, &place->topic_id,

@@ -122,8 +122,9 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation);
 /*
  * Calls fn for each entry of a directory but "." and ".."; nonzero from fn ends it and
  * is returned. What can be looked up but is not listed: segments/ and all that is in
- * at/, follow/, json/ and segments/, so that a recursive search reads each message
- * once.
+ * at/, follow/ and json/, so that a recursive search reads each message once. Whoever
+ * names segments/ itself has it listed, but by directory.c: which segments there are is
+ * for the partition to tell.
  */
 typedef int tree_list_fn(void *arg, const char *name, const struct tree_place *place);
 int tree_list(const struct tree *tree, const struct tree_place *place, tree_list_fn *fn,

@@ -151,5 +151,10 @@ bool partition_wait_cancel(struct partition *partition, struct read_waiter *wait
 /* Closed, wholly committed segments. -ENOENT for another. */
 int partition_segment_find(struct partition *partition, int64_t base_offset,
                            struct log_segment_info *out);
+/* Calls fn for each of them, oldest first, with no lock held; nonzero from fn ends it
+ * and is returned. */
+int partition_each_segment(struct partition *partition,
+                           int (*fn)(void *arg, const struct log_segment_info *info),
+                           void *arg);
 
 #endif

@@ -125,3 +125,32 @@ int partition_segment_find(struct partition *partition, int64_t base_offset,
     }
     return out->closed && out->end_offset <= end.offset ? 0 : -ENOENT;
 }
+
+struct committed_segments {
+    int64_t end_offset; /* the high watermark when it began */
+    int (*fn)(void *arg, const struct log_segment_info *info);
+    void *arg;
+};
+
+static int pass_committed(void *arg, const struct log_segment_info *info)
+{
+    const struct committed_segments *segments = arg;
+    if (info->end_offset > segments->end_offset) {
+        return 0;
+    }
+    return segments->fn(segments->arg, info);
+}
+
+int partition_each_segment(struct partition *partition,
+                           int (*fn)(void *arg, const struct log_segment_info *info),
+                           void *arg)
+{
+    struct log_place end;
+    int rc = visible_end(partition, &end);
+    if (rc) {
+        return rc;
+    }
+    struct committed_segments segments = {end.offset, fn, arg};
+    return outcome(partition,
+                   log_each_segment(partition->log, pass_committed, &segments));
+}

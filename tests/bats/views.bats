@@ -140,18 +140,59 @@ age_out() { # N
     done
 }
 
-@test "at, follow, json list as empty; segments is reachable by name" {
-    retain
+@test "at, follow, json list as empty" {
     fill 0 4999
     local dir
-    for dir in at follow json segments; do
+    for dir in at follow json; do
         run -0 ls -A "$P/$dir"
         assert_output ""
     done
+}
+
+@test "segments: not listed where it is, but it lists the closed ones, in order" {
+    echo '{"segment_bytes": 4096}' >"$MNT/topics/t/config.json"
+    run -0 ls -A "$P/segments"
+    assert_output ""
+    local n
+    for n in $(seq 0 100 4900); do
+        fill "$n" $((n + 99))
+    done
+    run -0 ls "$P"
+    refute_line segments
+    # The last one is still written to.
+    local files=("$P"/segments/*)
+    local next
+    next=$(($(tail -n 1 "${files[-1]}") + 1))
+    [ "$next" -gt 1000 ] && [ "$next" -lt 5000 ]
+    run -0 cmp <(seq 0 $((next - 1))) <(cat "$P"/segments/*)
+    run -0 ls -A "$P/segments"
+    assert_equal "${#lines[@]}" "${#files[@]}"
+    assert_line --index 0 00000000000000000000
+    # The listing's inode numbers are those that stat tells.
+    run -0 diff <(ls -i "$P/segments") <(cd "$P/segments" && stat -c '%i %n' -- *)
+    run -0 grep -c '' "${files[0]}"
+    assert_output "$(tail -n 1 "${files[0]}" | awk '{print $1 + 1}')"
+    # By number, too; and what is none is not there.
     run -0 head -n 1 "$P/segments/0"
     assert_output 0
     run -0 errno_of 'os.stat(A[0])' "$P/segments/1"
     assert_output ENOENT
+    # A recursive search reads each message once.
+    run -0 bash -c 'grep -rhx 17 "$1"' - "$P"
+    assert_output 17
+}
+
+@test "segments: retention and compaction show in the listing" {
+    retain
+    fill 0 4999
+    age_out 100
+    run -0 ls "$P/segments"
+    refute_line 00000000000000000000
+    local files=("$P"/segments/*)
+    run -0 head -n 1 "${files[0]}"
+    assert_output "$(log_start)"
+    rmdir "$MNT/topics/t"
+    run ! ls "$P/segments"
 }
 
 @test "retention: below the log start is ESTALE, log begins at it" {
