@@ -169,7 +169,8 @@ age_out() { # N
     assert_equal "${#lines[@]}" "${#files[@]}"
     assert_line --index 0 00000000000000000000
     # The listing's inode numbers are those that stat tells.
-    run -0 diff <(ls -i "$P/segments") <(cd "$P/segments" && stat -c '%i %n' -- *)
+    run -0 diff <(ls -i "$P/segments" | awk '{print $1, $2}') \
+        <(cd "$P/segments" && stat -c '%i %n' -- *)
     run -0 grep -c '' "${files[0]}"
     assert_output "$(tail -n 1 "${files[0]}" | awk '{print $1 + 1}')"
     # By number, too; and what is none is not there.
@@ -299,7 +300,9 @@ with open(P + "/log", "ab", buffering=0) as f:
     for n in range(3000):
         f.write(b"key%d\tvalue %d\n" % (n % 10, n))'
     python 'P = os.environ["P"]
+# The first compaction may have come already.
 old = os.open(P + "/at/0", os.O_RDONLY)
+first = os.pread(old, 100, 0)
 deadline = time.time() + 40 * int(os.environ["TOPICFS_TEST_SLOW"])
 while True:
     lines = open(P + "/log").read().splitlines()
@@ -327,7 +330,7 @@ for want in ns[:20]:
 # A view from before, in the rewritten range: the old bytes or ESTALE, nothing else.
 try:
     got = os.pread(old, 100, 0)
-    assert got.startswith(b"key0\tvalue 0\n"), got
+    assert got == first, (got, first)
 except OSError as e:
     assert e.errno == errno.ESTALE, e'
     remount
