@@ -24,6 +24,7 @@ void fault_profile(struct world *world)
         .fault_every_ms = prng_between(prng, 200, 2000),
         .deletes = prng_below(prng, 3) ? 0 : 100,
         .early_fetch = prng_below(prng, 2),
+        .aimed = prng_below(prng, 4) == 0,
     };
     /* Some worlds have all faults, most have a few, so that each has room. */
     profile->faults = prng_below(prng, 4) == 0
@@ -59,6 +60,19 @@ static void stop(struct world *world, struct node *node, bool power)
         node_kill(node);
     }
     restart_later(world, node);
+}
+
+void fault_expansion(struct world *world, int32_t id)
+{
+    struct node *node = world->nodes[id - 1];
+    if (world->calm || !world->profile.aimed || !node_runs(node) ||
+        prng_below(&world->prng, 4)) {
+        return;
+    }
+    world->hold_us = prng_between(&world->prng, 100000, 1500000);
+    node_power_cut(node);
+    world_at(world, world->now_us + prng_between(&world->prng, 1000, 200000),
+             EVENT_START, node->index);
 }
 
 static void cut(struct world *world, int32_t from, int32_t to, bool both, int64_t ms)

@@ -25,6 +25,9 @@ enum fault {
 void fault_profile(struct world *world);
 /* One fault, and the next event. */
 void fault_step(struct world *world);
+/* A leader is about to propose that this node joins an ISR. In some worlds the proposal
+ * is late then, and the node's machine crashes and comes back meanwhile. */
+void fault_expansion(struct world *world, int32_t id);
 /* Ends all faults, starts every node. */
 void fault_heal(struct world *world);
 

@@ -1,5 +1,6 @@
 /* What a node stores: proposals of the ISR, replicas taken out, and, while it is the
  * controller, what the plan says. */
+#include "tests/sim/fault.h"
 #include "tests/sim/node.h"
 
 #include <string.h>
@@ -34,6 +35,10 @@ void control_isr(struct node *node, int32_t slot)
                             true, proposal.joined[i].broker_epoch);
     }
     transaction_put(&transaction, KEY_STATE + slot, 0)->state = proposal.state;
+    const struct replica_ids *isr = &proposal.state.isr;
+    if (isr->count > replica->core.state.isr.count) {
+        fault_expansion(node->world, isr->ids[isr->count - 1]);
+    }
     struct op *op = node_ask(node, OP_ISR, STORE_TXN, &transaction);
     if (!op) {
         /* Not sent, so it never happens. */

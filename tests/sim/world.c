@@ -125,6 +125,11 @@ static int64_t delay_us(struct world *world, const struct message *message)
     if (world->calm) {
         return prng_between(&world->prng, 100, 2000);
     }
+    if (world->hold_us) {
+        int64_t held = world->hold_us;
+        world->hold_us = 0;
+        return held;
+    }
     bool store = message->to == ADDRESS_STORE || message->from == ADDRESS_STORE;
     if (prng_permille(&world->prng, store ? profile->store_late : profile->late)) {
         return prng_between(&world->prng, 10000, 4000000);
@@ -360,6 +365,7 @@ static void reset(struct world *world, uint64_t seed, bool trace)
     memset(world->cut, 0, sizeof world->cut);
     memset(world->cut_until_ms, 0, sizeof world->cut_until_ms);
     world->store_down_until_ms = 0;
+    world->hold_us = 0;
     world->next_topic_id = 1;
     world->next_payload = 1;
     world->next_producer_id = 1000;

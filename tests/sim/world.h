@@ -123,6 +123,7 @@ struct profile {
     int64_t fault_every_ms;
     uint32_t deletes; /* permille of operator steps that delete a topic */
     bool early_fetch; /* followers fetch on while they flush */
+    bool aimed;       /* faults where they hurt: see fault_expansion() */
 };
 
 struct node;
@@ -146,6 +147,7 @@ struct world {
     bool cut[ADDRESS_COUNT][ADDRESS_COUNT]; /* from, to */
     int64_t cut_until_ms[ADDRESS_COUNT][ADDRESS_COUNT];
     int64_t store_down_until_ms;
+    int64_t hold_us; /* the next message is held back so long; 0: not */
     struct simstore store;
     struct node *nodes[NODES_MAX];
     struct client *clients[CLIENTS_MAX];
