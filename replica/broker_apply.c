@@ -89,6 +89,7 @@ static int open_partition(struct broker *broker,
         .on_last_unref_arg = broker,
         .observer = broker->replication ? replication_notice : NULL,
         .observer_arg = broker->replication,
+        .outbox_bytes = &broker->outbox_bytes,
     };
     return partition_open(&params, out);
 }

@@ -44,6 +44,7 @@ struct broker {
     struct flusher *flusher;         /* [const] */
     struct cleaner *cleaner;         /* [const] */
     struct replication *replication; /* [const] NULL: this node is the cluster */
+    _Atomic int64_t outbox_bytes;    /* of writes that wait to be sent */
     struct checkpoint recovered;     /* [const] what the last process left */
     bool checkpoint_lost;            /* [const] or damaged, or never written */
     int32_t self;                    /* [change_lock; const once a partition exists] */

@@ -181,6 +181,7 @@ int partition_open(const struct partition_params *params, struct partition **out
     partition->on_last_unref_arg = params->on_last_unref_arg;
     partition->observer = params->observer;
     partition->observer_arg = params->observer_arg;
+    partition->outbox_bytes = params->outbox_bytes;
     partition->config = params->topic->config;
     partition->flush_job.run = partition_flush_run;
     partition->dir = strdup(params->dir);
@@ -299,6 +300,7 @@ void partition_collect(struct partition *partition, struct released *released)
     }
     if (partition->observer) {
         partition_collect_fetches(partition, released);
+        partition_outbox_collect(partition, released);
         released->tell = see(partition);
     }
 }
@@ -337,6 +339,9 @@ void partition_update(struct partition *partition,
     struct released released;
     pthread_mutex_lock(&partition->append_lock);
     log_reconfigure(partition->log, &topic->config);
+    if (partition->producer_id < 0) {
+        partition->producer_id = snapshot->self_epoch;
+    }
     pthread_mutex_lock(&partition->lock);
     partition->config = topic->config;
     core_configure(&partition->core, &partition->config);
@@ -361,6 +366,7 @@ static void end_waits(struct partition *partition, bool *flag)
         core_set_offline(&partition->core);
     }
     partition_collect(partition, &released);
+    released.tell = true;
     pthread_mutex_unlock(&partition->lock);
     partition_release(partition, &released);
 }

@@ -79,6 +79,7 @@ struct produce_waiter {
     bool remote;          /* of another node: ends with this node's leadership */
     bool cut;             /* what it waits for is not in the log any more */
     int32_t leader_epoch; /* in which it was appended */
+    struct outbox_write *write; /* where it waits to be sent at all */
     bool parked;
 };
 
@@ -96,7 +97,8 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
  * Stops waiting. true: done() was not and will not be called. `*result` tells then how
  * far it came: E_COMMIT_TIMEOUT if appended (base_offset and end are set), or
  * E_NO_LEADER / E_NOT_ENOUGH_REPLICAS if nothing was appended.
- * false: done() ran, runs or is about to.
+ * false: done() ran, runs, or will once it is known whether another node has appended:
+ * when the topic's delivery_timeout_ms is over at the latest.
  */
 bool partition_produce_cancel(struct partition *partition,
                               struct produce_waiter *waiter,

@@ -59,13 +59,13 @@ struct partition {
     const struct disk *disk;        /* [const] */
     struct flusher *flusher;        /* [const] */
     struct log *log;                /* [const] */
-    int64_t producer_id;            /* [const] of this incarnation of the node */
     void (*on_last_unref)(void *arg, struct partition *partition); /* [const] */
     void *on_last_unref_arg;                                       /* [const] */
     /* Told of changes that other nodes have to do with; NULL: there are none. [const]
      */
     void (*observer)(void *arg, struct partition *partition);
-    void *observer_arg; /* [const] */
+    void *observer_arg;            /* [const] */
+    _Atomic int64_t *outbox_bytes; /* [const] of all partitions of the node */
 
     struct partition *next_dead; /* [broker->table_lock] */
 
@@ -74,6 +74,8 @@ struct partition {
     bool moved; /* [dir_lock] a deleted log is out of the way of its name */
 
     pthread_mutex_t append_lock;
+    int64_t
+        producer_id; /* [append_lock] of this incarnation of the node; -1: none yet */
     int32_t next_sequence;            /* [append_lock] */
     struct producer_state *producers; /* [append_lock] */
     bool disk_full;                   /* [append_lock] the last append found no space */
@@ -98,6 +100,10 @@ struct partition {
     struct read_waiter *reads;       /* [lock] */
     struct fetch_waiter *fetches;    /* [lock] */
     struct partition_seen seen;      /* [lock] */
+    struct {
+        struct outbox_write *writes; /* to be sent, oldest first */
+        bool busy;                   /* a batch is under way */
+    } outbox;                        /* [lock] see partition_outbox.h */
 
     struct flusher_job flush_job;
 };
@@ -125,6 +131,7 @@ struct partition_params {
     void *on_last_unref_arg;
     void (*observer)(void *arg, struct partition *partition);
     void *observer_arg;
+    _Atomic int64_t *outbox_bytes;
 };
 
 /* Opens the log and recovers; the partition leads or follows as the topic says. */
@@ -188,6 +195,19 @@ void partition_flush_due(struct partition *partition, int64_t now_ms);
 int partition_refusal(const struct partition *partition);
 /* Turns the partition offline after an error of its disk; ends every wait. */
 void partition_fail(struct partition *partition, int error);
+
+/* partition_outbox.c. [append_lock, partition->lock] Whether a write waits to be sent,
+ * by what core_admit() says of it. */
+bool partition_outbox_wants(const struct partition *partition, int refusal);
+/* As partition_produce(); the observer is to be told. [append_lock, partition->lock] */
+int partition_outbox_add(struct partition *partition, const void *bytes, size_t length,
+                         uint32_t message_count, struct produce_waiter *waiter,
+                         struct produce_result *result);
+/* [partition->lock] The part of partition_produce_cancel() for what was not sent. */
+bool partition_outbox_cancel(struct partition *partition, struct produce_waiter *waiter,
+                             struct produce_result *result);
+/* [partition->lock] The part of partition_collect() for what is out of time. */
+void partition_outbox_collect(struct partition *partition, struct released *released);
 
 /* Producer snapshots (partition_producers.c). */
 int partition_producers_load(struct partition *partition);

@@ -199,10 +199,12 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
         .message_count = message_count,
         .length = (uint32_t)length,
         .timestamp_ms = partition->clock->wall_ms(partition->clock),
-        .producer_id = partition->producer_id,
     };
     waiter->remote = false;
+    waiter->write = NULL;
     pthread_mutex_lock(&partition->append_lock);
+    batch.producer_id = partition->producer_id;
+    batch.base_sequence = partition->next_sequence;
     pthread_mutex_lock(&partition->lock);
     if (!waiter->acks_given) {
         waiter->acks = partition->config.acks;
@@ -210,8 +212,15 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
     batch.leader_epoch = partition->core.leader_epoch;
     int rc = partition_refusal(partition);
     rc = rc ? rc : core_admit(&partition->core, waiter->acks);
+    if (partition_outbox_wants(partition, rc)) {
+        rc = partition_outbox_add(partition, bytes, length, message_count, waiter,
+                                  result);
+        pthread_mutex_unlock(&partition->lock);
+        pthread_mutex_unlock(&partition->append_lock);
+        partition->observer(partition->observer_arg, partition);
+        return rc;
+    }
     pthread_mutex_unlock(&partition->lock);
-    batch.base_sequence = partition->next_sequence;
     return partition_append(partition, rc, &batch, bytes, waiter, result);
 }
 
@@ -227,8 +236,9 @@ bool partition_produce_cancel(struct partition *partition,
         *result = waiter->result;
         result->error = E_COMMIT_TIMEOUT;
     }
+    bool withdrawn = !parked && partition_outbox_cancel(partition, waiter, result);
     pthread_mutex_unlock(&partition->lock);
-    return parked;
+    return parked || withdrawn;
 }
 
 int partition_await(struct partition *partition, int64_t end_offset, bool durable,

@@ -1,6 +1,8 @@
 #include "replica/replication.h"
 
+#include "replica/forwarder.h"
 #include "replica/isr_keeper.h"
+#include "replica/partition_outbox.h"
 #include "replica/replicator.h"
 
 #include <pthread.h>
@@ -9,6 +11,7 @@
 
 struct replication {
     struct replicator *replicator; /* [const until stopped] */
+    struct forwarder *forwarder;   /* [const until stopped] */
     struct isr_keeper *keeper;     /* [const until stopped] */
     pthread_mutex_t lock;
     bool active; /* [lock] */
@@ -35,8 +38,11 @@ int replication_start(const struct replication_params *params, struct replicatio
                                                  .clock = params->clock,
                                                  .on_dead = on_dead,
                                                  .arg = replication};
+    const struct forwarder_params forwarder = {
+        .config = params->config, .cluster = params->cluster, .clock = params->clock};
     int rc = isr_keeper_start(&keeper, &replication->keeper);
     rc = rc ? rc : replicator_start(&replicator, &replication->replicator);
+    rc = rc ? rc : forwarder_start(&forwarder, &replication->forwarder);
     replication->active = rc == 0;
     if (rc) {
         replication_free(replication);
@@ -54,6 +60,8 @@ void replication_stop(struct replication *replication)
     pthread_mutex_lock(&replication->lock);
     replication->active = false;
     pthread_mutex_unlock(&replication->lock);
+    forwarder_stop(replication->forwarder);
+    replication->forwarder = NULL;
     /* The replicator tells the keeper of the dead. */
     replicator_stop(replication->replicator);
     isr_keeper_stop(replication->keeper);
@@ -78,6 +86,9 @@ void replication_notice(void *arg, struct partition *partition)
     if (replication->active) {
         replicator_notice(replication->replicator, partition);
         isr_keeper_wake(replication->keeper);
+        if (partition_outbox_pending(partition)) {
+            forwarder_notice(replication->forwarder, partition);
+        }
     }
     pthread_mutex_unlock(&replication->lock);
 }

@@ -80,6 +80,39 @@ static void test_failover_and_return(void **state)
     replica_rig_until_isr(rig, witness, "t", 3);
 }
 
+/* What only the old leader had goes, once it follows the new one. */
+static void test_diverging_tail_is_cut(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3,\"acks\":\"1\"}");
+    int first = replica_rig_leader(rig, 1, "t", -1);
+    int other = first % 3 + 1;
+    int third = other % 3 + 1;
+    struct partition *partition = replica_rig_partition(rig, first, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    replica_rig_until_committed(partition, 1);
+    replica_rig_kill(rig, other);
+    replica_rig_kill(rig, third);
+    assert_int_equal(node_append(partition, "lost\nlost too\n", NULL), 0);
+    assert_text(partition, "one\n");
+    partition_unref(partition);
+    replica_rig_kill(rig, first);
+    replica_rig_start(rig, other);
+    replica_rig_start(rig, third);
+    replica_rig_bury(rig, first);
+    int second = replica_rig_leader(rig, other, "t", first);
+    partition = replica_rig_partition(rig, second, "t");
+    assert_int_equal(node_append(partition, "kept\n", NULL), 0);
+    replica_rig_until_committed(partition, 2);
+    partition_unref(partition);
+
+    replica_rig_start(rig, first);
+    partition = replica_rig_partition(rig, first, "t");
+    replica_rig_until_committed(partition, 2);
+    assert_text(partition, "one\nkept\n");
+    partition_unref(partition);
+}
+
 static void test_far_behind(void **state)
 {
     enum { BATCHES = 64, LINE = 64 * 1024 };
@@ -116,12 +149,142 @@ static void test_far_behind(void **state)
     free(line);
 }
 
+static void test_writes_from_any_node(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    for (int id = 1; id <= 3; id++) {
+        struct produce_result result;
+        struct partition *partition = replica_rig_partition(rig, id, "t");
+        assert_int_equal(node_append(partition, "a\nb\n", &result), 0);
+        /* What was acknowledged can be read there at once. */
+        struct partition_status status;
+        partition_status_get(partition, &status);
+        assert_int_equal(result.base_offset, 2 * (id - 1));
+        assert_int_equal(result.end.offset, 2 * id);
+        assert_true(status.high_watermark.offset >= 2 * id);
+        partition_unref(partition);
+    }
+}
+
+struct writer {
+    struct partition *partition;
+    int count;
+    int failed;
+    pthread_t thread;
+};
+
+/* Lines of four digits, numbered. */
+static void *write_on(void *arg)
+{
+    struct writer *writer = arg;
+    for (int i = 0; i < writer->count; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "%04d\n", i);
+        writer->failed += node_append(writer->partition, line, NULL) != 0;
+    }
+    return NULL;
+}
+
+static void test_nothing_twice_over_a_failover(void **state)
+{
+    enum { LINES = 300 };
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3,\"flush\":\"os\"}");
+    int first = replica_rig_leader(rig, 1, "t", -1);
+    int witness = first == 1 ? 2 : 1;
+    struct writer writer = {.partition = replica_rig_partition(rig, witness, "t"),
+                            .count = LINES};
+    assert_int_equal(pthread_create(&writer.thread, NULL, write_on, &writer), 0);
+    replica_rig_until_committed(writer.partition, 20);
+    replica_rig_kill(rig, first);
+    replica_rig_bury(rig, first);
+    pthread_join(writer.thread, NULL);
+    assert_int_equal(writer.failed, 0);
+    char *text = node_read_all(writer.partition, NULL);
+    for (int i = 0; i < LINES; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "%04d\n", i);
+        assert_memory_equal(text + 5 * (size_t)i, line, 5);
+    }
+    assert_int_equal(strlen(text), 5 * LINES);
+    free(text);
+    partition_unref(writer.partition);
+}
+
+static void fail_if_done(struct produce_waiter *waiter,
+                         const struct produce_result *result)
+{
+    (void)waiter;
+    fail_msg("ended with %s", err_text(result->error));
+}
+
+/* The snapshot may be ahead of the partition for a moment. */
+static void wait_until_alone(struct replica_rig *rig, const char *topic)
+{
+    struct partition *partition = replica_rig_partition(rig, 1, topic);
+    replica_rig_until_isr(rig, 1, topic, 1);
+    for (int i = 0; i < 5000; i++) {
+        struct buf state;
+        buf_init(&state, 1 << 20);
+        assert_int_equal(partition_state_render(partition, &state), 0);
+        bool alone = strstr(state.data, "\"isr\":[1]") != NULL;
+        buf_free(&state);
+        if (alone) {
+            partition_unref(partition);
+            return;
+        }
+        rig_pause();
+    }
+    fail_msg("%s: others are still in sync", topic);
+}
+
+static void test_below_the_minimum(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    replica_rig_topic(rig, "f", "{\"replication_factor\":3,\"on_below_min\":\"fail\"}");
+    for (int id = 2; id <= 3; id++) {
+        replica_rig_kill(rig, id);
+    }
+    shared_backend_advance(rig->cluster.backend, 7000);
+    wait_until_alone(rig, "t");
+    wait_until_alone(rig, "f");
+    struct partition *partition = replica_rig_partition(rig, 1, "f");
+    assert_int_equal(node_append(partition, "x\n", NULL), E_NOT_ENOUGH_REPLICAS);
+    partition_unref(partition);
+
+    /* One write is withdrawn, another waits until a replica is back. */
+    struct produce_waiter waiter = {.done = fail_if_done};
+    struct produce_result result;
+    struct writer writer = {.partition = replica_rig_partition(rig, 1, "t"),
+                            .count = 1};
+    assert_int_equal(
+        partition_produce(writer.partition, "no\n", 3, 1, &waiter, &result),
+        PRODUCE_PENDING);
+    assert_true(partition_produce_cancel(writer.partition, &waiter, &result));
+    assert_int_equal(result.error, E_NOT_ENOUGH_REPLICAS);
+    assert_int_equal(result.end.offset, 0);
+    assert_int_equal(pthread_create(&writer.thread, NULL, write_on, &writer), 0);
+    replica_rig_start(rig, 2);
+    pthread_join(writer.thread, NULL);
+    assert_int_equal(writer.failed, 0);
+    assert_text(writer.partition, "0000\n");
+    partition_unref(writer.partition);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_replica_has_it, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_failover_and_return, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_diverging_tail_is_cut, open_rig,
+                                        close_rig),
         cmocka_unit_test_setup_teardown(test_far_behind, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_writes_from_any_node, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_nothing_twice_over_a_failover, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,7 +115,10 @@ void replica_rig_kill(struct replica_rig *rig, int id)
 void replica_rig_bury(struct replica_rig *rig, int id)
 {
     int32_t gone = id;
-    int other = id == 1 ? 2 : 1;
+    int other = 1;
+    while (other == id || !rig->nodes[other].broker) {
+        other++;
+    }
     shared_backend_advance(rig->cluster.backend, 7000);
     rig_until(&rig->cluster, other, rig_lacks_broker, &gone);
 }

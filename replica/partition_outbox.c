@@ -1,0 +1,425 @@
+#include "replica/partition_outbox.h"
+
+#include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* Broker epochs are revisions of the store: they stay far below. */
+enum { GENERATION_SHIFT = 48, GENERATIONS = 1 << 15 };
+
+struct outbox_write {
+    struct produce_waiter *waiter; /* NULL: acks=0, nobody waits */
+    char *bytes;
+    size_t length;
+    uint32_t message_count;
+    int64_t acks;
+    int64_t deadline_ms;
+    struct outbox_write *prev, *next;
+};
+
+/* ---- adding -------------------------------------------------------------------------
+ */
+
+/* [lock] */
+bool partition_outbox_wants(const struct partition *partition, int refusal)
+{
+    if (!partition->observer) {
+        return false;
+    }
+    switch (refusal) {
+    case 0: /* nothing overtakes what waits */
+        return partition->outbox.writes || partition->outbox.busy;
+    case E_NO_LEADER:
+    case E_NOT_LEADER:
+    case E_SESSION_LOST:
+        return true;
+    case E_NOT_ENOUGH_REPLICAS:
+        return partition->config.on_below_min == BELOW_MIN_WAIT;
+    default:
+        return false;
+    }
+}
+
+static void write_free(struct partition *partition, struct outbox_write *write)
+{
+    atomic_fetch_sub(partition->outbox_bytes, (int64_t)write->length);
+    free(write->bytes);
+    free(write);
+}
+
+static struct outbox_write *write_new(struct partition *partition, const void *bytes,
+                                      size_t length)
+{
+    struct outbox_write *write = calloc(1, sizeof *write);
+    char *copy = malloc(length);
+    if (!write || !copy) {
+        free(write);
+        free(copy);
+        return NULL;
+    }
+    memcpy(copy, bytes, length);
+    write->bytes = copy;
+    write->length = length;
+    atomic_fetch_add(partition->outbox_bytes, (int64_t)length);
+    return write;
+}
+
+int partition_outbox_add(struct partition *partition, const void *bytes, size_t length,
+                         uint32_t message_count, struct produce_waiter *waiter,
+                         struct produce_result *result)
+{
+    bool full =
+        atomic_load(partition->outbox_bytes) + (int64_t)length > OUTBOX_NODE_BYTES;
+    struct outbox_write *write = full ? NULL : write_new(partition, bytes, length);
+    *result = (struct produce_result){.error = full ? -EAGAIN : -ENOMEM};
+    if (!write) {
+        return 0;
+    }
+    write->message_count = message_count;
+    write->acks = waiter->acks;
+    write->deadline_ms =
+        clock_mono_ms(partition->clock) + partition->config.delivery_timeout_ms;
+    result->error = 0;
+    waiter->result = *result;
+    DL_APPEND(partition->outbox.writes, write);
+    if (waiter->acks == ACKS_NONE) {
+        return 0;
+    }
+    write->waiter = waiter;
+    waiter->write = write;
+    return PRODUCE_PENDING;
+}
+
+/* [lock] */
+static int give_up_error(const struct partition *partition, int64_t acks)
+{
+    const struct partition_core *core = &partition->core;
+    int refusal = partition_refusal(partition);
+    if (refusal) {
+        return refusal;
+    }
+    bool few = acks == ACKS_ALL && core_isr_size(core) < core->min_insync_replicas;
+    return few && core->leader >= 0 ? E_NOT_ENOUGH_REPLICAS : E_NO_LEADER;
+}
+
+/* [lock] Moves the write's waiter to those that are called. */
+static void end_write(struct partition *partition, struct outbox_write *write,
+                      const struct produce_result *result, struct released *released)
+{
+    struct produce_waiter *waiter = write->waiter;
+    if (waiter) {
+        waiter->write = NULL;
+        waiter->result = *result;
+        DL_APPEND(released->produces, waiter);
+    }
+    write_free(partition, write);
+}
+
+bool partition_outbox_cancel(struct partition *partition, struct produce_waiter *waiter,
+                             struct produce_result *result)
+{
+    struct outbox_write *write = waiter->write;
+    if (!write) {
+        return false;
+    }
+    DL_DELETE(partition->outbox.writes, write);
+    waiter->write = NULL;
+    *result = (struct produce_result){.error = give_up_error(partition, write->acks)};
+    write_free(partition, write);
+    return true;
+}
+
+void partition_outbox_collect(struct partition *partition, struct released *released)
+{
+    int refusal = partition_refusal(partition);
+    int64_t now_ms = clock_mono_ms(partition->clock);
+    struct outbox_write *write;
+    struct outbox_write *next;
+    DL_FOREACH_SAFE(partition->outbox.writes, write, next)
+    {
+        if (!refusal && write->deadline_ms > now_ms) {
+            continue;
+        }
+        const struct produce_result result = {
+            .error = give_up_error(partition, write->acks)};
+        DL_DELETE(partition->outbox.writes, write);
+        end_write(partition, write, &result, released);
+    }
+}
+
+/* ---- batches ------------------------------------------------------------------------
+ */
+
+/* [lock] Moves writes from the head of the queue into the batch. */
+static int form(struct partition *partition, struct outbox_batch *batch)
+{
+    struct outbox_write *write = partition->outbox.writes;
+    *batch = (struct outbox_batch){.acks = write->acks,
+                                   .producer_id = partition->producer_id,
+                                   .base_sequence = partition->next_sequence,
+                                   .deadline_ms = write->deadline_ms};
+    buf_init(&batch->bytes, PEER_REQUEST_MAX);
+    while (
+        write && write->acks == batch->acks &&
+        (!batch->writes || batch->bytes.length + write->length <= OUTBOX_BATCH_BYTES)) {
+        int rc = buf_add(&batch->bytes, write->bytes, write->length);
+        if (rc) {
+            return rc;
+        }
+        batch->message_count += write->message_count;
+        DL_DELETE(partition->outbox.writes, write);
+        if (write->waiter) {
+            write->waiter->write = NULL; /* can't be withdrawn any more */
+        }
+        DL_APPEND(batch->writes, write);
+        write = partition->outbox.writes;
+    }
+    return 0;
+}
+
+/* [lock] The batch's writes are the queue's first again. */
+static void dissolve(struct partition *partition, struct outbox_batch *batch)
+{
+    struct outbox_write *write;
+    DL_FOREACH(batch->writes, write)
+    {
+        if (write->waiter) {
+            write->waiter->write = write;
+        }
+    }
+    DL_CONCAT(batch->writes, partition->outbox.writes);
+    partition->outbox.writes = batch->writes;
+    partition->outbox.busy = false;
+    buf_free(&batch->bytes);
+    *batch = (struct outbox_batch){0};
+}
+
+/* [append_lock] What was sent may be in a log or not: what comes next must not look as
+ * if it continued that. */
+static void begin_generation(struct partition *partition)
+{
+    int64_t own = partition->producer_id & ((INT64_C(1) << GENERATION_SHIFT) - 1);
+    int64_t generation = (partition->producer_id >> GENERATION_SHIFT) + 1;
+    partition->producer_id = own | (generation % GENERATIONS) << GENERATION_SHIFT;
+    partition->next_sequence = 0;
+}
+
+/* [append_lock, lock] Ends the batch with an error for all its writes. */
+static void fail_batch(struct partition *partition, struct outbox_batch *batch,
+                       int error, struct released *released)
+{
+    const struct produce_result result = {
+        .error = batch->maybe_appended ? E_COMMIT_TIMEOUT : error};
+    struct outbox_write *write;
+    struct outbox_write *next;
+    if (batch->maybe_appended) {
+        begin_generation(partition);
+    }
+    DL_FOREACH_SAFE(batch->writes, write, next)
+    {
+        DL_DELETE(batch->writes, write);
+        end_write(partition, write, &result, released);
+    }
+    partition->outbox.busy = false;
+    buf_free(&batch->bytes);
+    *batch = (struct outbox_batch){0};
+}
+
+/* [lock] Where the batch goes now; false: nowhere yet. */
+static bool address(struct partition *partition, struct outbox_batch *batch)
+{
+    const struct partition_core *core = &partition->core;
+    batch->here = core->role == ROLE_LEADER;
+    batch->leader = core->leader;
+    batch->leader_epoch = core->leader_epoch;
+    if (!batch->here) {
+        return core->leader >= 0 && core->leader != core->self;
+    }
+    /* A batch that was tried may be in the log: then its fate is told at any size. */
+    return batch->maybe_appended || core_admit(core, batch->acks) == 0;
+}
+
+enum outbox_state partition_outbox_next(struct partition *partition,
+                                        struct outbox_batch *batch, int64_t *due_ms)
+{
+    struct released released;
+    enum outbox_state state = OUTBOX_WAIT;
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    partition_collect(partition, &released);
+    int64_t now_ms = clock_mono_ms(partition->clock);
+    if (batch->writes &&
+        (partition_refusal(partition) || batch->deadline_ms <= now_ms)) {
+        fail_batch(partition, batch, give_up_error(partition, batch->acks), &released);
+    }
+    struct outbox_batch trial = {
+        .acks = partition->outbox.writes ? partition->outbox.writes->acks : ACKS_ALL};
+    if (!batch->writes && partition->outbox.writes && address(partition, &trial)) {
+        partition->outbox.busy = form(partition, batch) == 0;
+        if (!partition->outbox.busy) {
+            dissolve(partition, batch);
+        }
+    }
+    if (batch->writes) {
+        *due_ms = batch->deadline_ms;
+        state = address(partition, batch) ? OUTBOX_SEND : OUTBOX_WAIT;
+    } else if (partition->outbox.writes) {
+        *due_ms = partition->outbox.writes->deadline_ms;
+    } else {
+        state = OUTBOX_EMPTY;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(partition, &released);
+    return state;
+}
+
+int partition_outbox_append(struct partition *partition,
+                            const struct outbox_batch *batch,
+                            struct produce_waiter *waiter,
+                            struct produce_result *result)
+{
+    const struct peer_produce produce = {
+        .leader_epoch = batch->leader_epoch,
+        .producer_id = batch->producer_id,
+        .base_sequence = batch->base_sequence,
+        .acks = (int32_t)batch->acks,
+        .message_count = batch->message_count,
+        .length = batch->bytes.length,
+        .bytes = (const uint8_t *)batch->bytes.data,
+    };
+    return partition_produce_remote(partition, &produce, waiter, result);
+}
+
+/* ---- outcomes -----------------------------------------------------------------------
+ */
+
+/* [append_lock, lock] Each write gets its own offsets. With acks=all it ends once this
+ * node shows it, so that its user reads what it wrote. */
+static void succeed(struct partition *partition, struct outbox_batch *batch,
+                    int64_t base_offset, struct released *released)
+{
+    struct outbox_write *write;
+    struct outbox_write *next;
+    partition->next_sequence =
+        producer_sequence_after(batch->base_sequence, batch->message_count);
+    DL_FOREACH_SAFE(batch->writes, write, next)
+    {
+        int64_t end_offset = base_offset + write->message_count;
+        const struct produce_result result = {
+            .base_offset = base_offset, .end = {.offset = end_offset, .position = -1}};
+        struct produce_waiter *waiter = write->waiter;
+        bool show = waiter && write->acks == ACKS_ALL &&
+                    partition->core.role == ROLE_FOLLOWER &&
+                    partition->core.high_watermark < end_offset;
+        base_offset = end_offset;
+        DL_DELETE(batch->writes, write);
+        if (show) {
+            waiter->write = NULL;
+            waiter->result = result;
+            waiter->remote = false;
+            partition_park_produce(partition, waiter, end_offset);
+            write->waiter = NULL;
+        }
+        end_write(partition, write, &result, released);
+    }
+    partition->outbox.busy = false;
+    buf_free(&batch->bytes);
+    *batch = (struct outbox_batch){0};
+}
+
+/* May another attempt end otherwise? */
+static bool is_passing(const struct partition *partition, int error)
+{
+    switch (error) {
+    case E_NOT_LEADER:
+    case E_NO_LEADER:
+    case E_FENCED_EPOCH:
+    case E_UNKNOWN_EPOCH:
+    case E_UNKNOWN_TOPIC:
+    case E_SESSION_LOST:
+    case E_OFFLINE:
+    case E_STALE_BROKER_EPOCH:
+        return true;
+    case E_NOT_ENOUGH_REPLICAS:
+        return partition->config.on_below_min == BELOW_MIN_WAIT;
+    default:
+        return false;
+    }
+}
+
+/* [append_lock, lock] true: the batch ended. */
+static bool settle_failure(struct partition *partition, struct outbox_batch *batch,
+                           const struct outbox_outcome *outcome,
+                           struct released *released)
+{
+    batch->maybe_appended = batch->maybe_appended || outcome->appended;
+    if (outcome->error == E_OUT_OF_ORDER_SEQUENCE && !batch->maybe_appended) {
+        /* The leader has forgotten this producer: nothing is there to continue. */
+        begin_generation(partition);
+        dissolve(partition, batch);
+        return false;
+    }
+    bool final = outcome->error == E_OUT_OF_ORDER_SEQUENCE ||
+                 outcome->error == E_COMMIT_TIMEOUT ||
+                 (!batch->maybe_appended && !is_passing(partition, outcome->error));
+    if (final) {
+        fail_batch(partition, batch, outcome->error, released);
+    } else if (!batch->maybe_appended) {
+        dissolve(partition, batch);
+    }
+    return final;
+}
+
+bool partition_outbox_settle(struct partition *partition, struct outbox_batch *batch,
+                             const struct outbox_outcome *outcome)
+{
+    struct released released;
+    bool ended = true;
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    partition_collect(partition, &released);
+    if (outcome->error) {
+        ended = settle_failure(partition, batch, outcome, &released);
+    } else {
+        succeed(partition, batch, outcome->base_offset, &released);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(partition, &released);
+    return ended;
+}
+
+bool partition_outbox_pending(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool pending = partition->outbox.writes || partition->outbox.busy;
+    pthread_mutex_unlock(&partition->lock);
+    return pending;
+}
+
+bool partition_outbox_ending(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool ending = partition_refusal(partition) != 0;
+    pthread_mutex_unlock(&partition->lock);
+    return ending;
+}
+
+void partition_outbox_abandon(struct partition *partition, struct outbox_batch *batch)
+{
+    struct released released = {0};
+    if (!batch->writes) {
+        return;
+    }
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    batch->maybe_appended = true;
+    fail_batch(partition, batch, E_COMMIT_TIMEOUT, &released);
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(partition, &released);
+}
