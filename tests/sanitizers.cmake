@@ -34,3 +34,9 @@ foreach(file fault/concurrency.bats bats/streams.bats)
     ${CMAKE_SOURCE_DIR}/build/tsan/topicfs 6 600)
   set_tests_properties(bats-tsan/${name} PROPERTIES FIXTURES_REQUIRED build_tsan)
 endforeach()
+
+# The simulator has one thread: addresses and undefined behaviour are what can go wrong.
+add_test(NAME asan/sim
+  COMMAND ${CMAKE_SOURCE_DIR}/build/asan/tests/sim/sim_run --seeds 300 --first 1)
+set_tests_properties(asan/sim PROPERTIES LABELS asan TIMEOUT 300
+  FIXTURES_REQUIRED build_asan ENVIRONMENT "${SANITIZER_ENV}")
