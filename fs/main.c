@@ -200,6 +200,7 @@ static int node_start(struct node *node)
         .store_dir = datadir_store_path(node->datadir),
         .instance = datadir_instance(node->datadir),
         .started = datadir_started(node->datadir),
+        .join_later = true,
         .problems = node->problems,
         .clock = &clock_real,
     };
@@ -267,6 +268,16 @@ static int start_http(struct node *node)
     return rc;
 }
 
+/* Only now: whoever is registered can be elected, and must be able to serve. */
+static int join(struct node *node)
+{
+    int rc = broker_take_out_suspects(node->broker);
+
+    if (rc < 0)
+        return keep_why(node, rc, "can't tell the cluster what a crash left");
+    return cluster_join(node->cluster, node->why, sizeof node->why);
+}
+
 static int node_serve(struct node *node)
 {
     const struct mount_params params = {
@@ -309,7 +320,7 @@ static int run_daemon(struct node *node)
     if (rc == 0)
         rc = start_http(node);
     if (rc == 0)
-        rc = cluster_join(node->cluster, node->why, sizeof node->why);
+        rc = join(node);
     if (rc == 0)
         rc = node_serve(node);
     if (rc < 0)

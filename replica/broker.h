@@ -49,6 +49,13 @@ struct broker_params {
 int broker_start(const struct broker_params *params, struct broker **out, char *why,
                  size_t why_size);
 
+/*
+ * Among other nodes: tells the cluster which replicas here may lack what they once
+ * acknowledged, after all are open. Between broker_start() and cluster_join(). Blocks on
+ * recovery and on the store. 0, or as cluster_take_out().
+ */
+int broker_take_out_suspects(struct broker *broker);
+
 /* Ends the traffic with other nodes and with the cluster's store that the broker began:
  * before cluster_close(). NULL is fine. */
 void broker_leave(struct broker *broker);

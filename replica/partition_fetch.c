@@ -286,6 +286,21 @@ void partition_isr_reread(struct partition *partition)
     pthread_mutex_unlock(&partition->lock);
 }
 
+bool partition_suspect(struct partition *partition, bool crashed, struct suspect *out)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool unusable = partition->core.offline || partition->offline;
+    bool doubtful = crashed && partition->config.flush != FLUSH_ACK;
+    *out = (struct suspect){
+        .kind = unusable ? SUSPECT_UNUSABLE : SUSPECT_CRASHED,
+        .last_epoch = epochs_last(&partition->epochs),
+        .end_offset = partition->end.offset,
+    };
+    bool gone = partition->deleted;
+    pthread_mutex_unlock(&partition->lock);
+    return (unusable || doubtful) && !gone;
+}
+
 void partition_set_silent(struct partition *partition, bool silent)
 {
     struct released released;

@@ -68,6 +68,7 @@ struct partition {
     _Atomic int64_t *outbox_bytes; /* [const] of all partitions of the node */
 
     struct partition *next_dead; /* [broker->table_lock] */
+    bool taken_out; /* [the keeper's thread] the store knows that it can't be used */
 
     pthread_mutex_t dir_lock;
     char *dir;  /* [dir_lock] */

@@ -1,0 +1,72 @@
+/*
+ * Replicas that may lack what they once acknowledged: after a crash of the machine
+ * those whose flush policy does not flush before it acknowledges, and those that could
+ * not be opened. They are taken out of the in-sync replicas before the node registers:
+ * until then nobody can elect it.
+ */
+#include "replica/broker_internal.h"
+#include "replica/partition_replica.h"
+
+#include <stdlib.h>
+
+struct suspicion {
+    struct partition_key key;
+    struct suspect suspect;
+};
+
+/* [table_lock] Also those that recover: they are through, then. */
+static void await_openers(struct broker *broker)
+{
+    while (broker_is_opening(broker)) {
+        pthread_cond_wait(&broker->opened, &broker->table_lock);
+    }
+}
+
+static bool is_suspect(struct broker *broker, const struct table_entry *entry,
+                       struct suspect *out)
+{
+    bool crashed = broker->params.datadir->recovery == LOG_MACHINE_CRASHED;
+    if (!entry->partition) {
+        *out = (struct suspect){.kind = SUSPECT_UNUSABLE, .last_epoch = -1};
+        return true;
+    }
+    return partition_suspect(entry->partition, crashed, out);
+}
+
+static int collect(struct broker *broker, struct suspicion **out, size_t *count)
+{
+    const struct table_entry *entry;
+    *count = 0;
+    pthread_mutex_lock(&broker->table_lock);
+    await_openers(broker);
+    size_t total = HASH_COUNT(broker->table);
+    struct suspicion *list = calloc(total ? total : 1, sizeof *list);
+    for (entry = list ? broker->table : NULL; entry; entry = entry->hh.next) {
+        struct suspicion *next = &list[*count];
+        if (is_suspect(broker, entry, &next->suspect)) {
+            next->key = entry->key;
+            (*count)++;
+        }
+    }
+    pthread_mutex_unlock(&broker->table_lock);
+    *out = list;
+    return list ? 0 : -ENOMEM;
+}
+
+int broker_take_out_suspects(struct broker *broker)
+{
+    size_t count = 0;
+    struct suspicion *list = NULL;
+    if (!broker->replication) {
+        return 0;
+    }
+    int rc = collect(broker, &list, &count);
+    for (size_t i = 0; i < count && !rc; i++) {
+        list[i].suspect.id = broker->self;
+        rc = cluster_take_out(broker->params.cluster, &list[i].key.topic_id,
+                              list[i].key.index, &list[i].suspect);
+        rc = rc == E_UNKNOWN_TOPIC ? 0 : rc; /* deleted meanwhile */
+    }
+    free(list);
+    return rc;
+}
