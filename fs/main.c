@@ -233,9 +233,9 @@ static int add_peer_routes(struct node *node)
     cluster_session(node->cluster, &session);
     if (!session.shared)
         return 0;
-    rc = peer_routes_new(&params, &node->peer_routes);
+    rc = peer_routes_new(&params, &node->peer_routes, node->why, sizeof node->why);
     if (rc < 0)
-        return keep_why(node, rc, node->cli->config.cluster_key);
+        return rc;
     return peer_routes_add(node->peer_routes, node->http);
 }
 

@@ -49,6 +49,17 @@ int peer_access_key(const struct mount_config *config, char key[PEER_KEY_MAX + 1
     return 1;
 }
 
+bool peer_access_suffices(const struct mount_config *config)
+{
+    static const char *const loopback[] = {"127.", "localhost:", "[::1]:"};
+    const char *address = *config->advertise ? config->advertise : config->listen;
+    bool near = false;
+    for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++) {
+        near = near || strncmp(address, loopback[i], strlen(loopback[i])) == 0;
+    }
+    return near || *config->cluster_key || *config->tls_ca;
+}
+
 /* Takes a time that says nothing of where they differ. */
 static bool equal(const char *a, const char *b)
 {

@@ -23,6 +23,10 @@ enum { PEER_KEY_MIN = 16, PEER_KEY_MAX = 512 };
  * negative errno. */
 int peer_access_key(const struct mount_config *config, char key[PEER_KEY_MAX + 1]);
 
+/* Can nodes elsewhere prove who they are? Without a key and tls_ca only those on this
+ * machine can, so the address that others are told must be a loopback one. */
+bool peer_access_suffices(const struct mount_config *config);
+
 /* `key`: as peer_access_key() gave it. */
 bool peer_access_allowed(const struct http_request *request, const char *key);
 

@@ -3,6 +3,7 @@
 #include "replica/peer_access.h"
 #include "replica/peer_routes_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,15 +20,29 @@ static const struct http_route routes_served[] = {
      .handler = peer_produce_handle},
 };
 
-int peer_routes_new(const struct peer_routes_params *params, struct peer_routes **out)
+int peer_routes_new(const struct peer_routes_params *params, struct peer_routes **out,
+                    char *why, size_t why_size)
 {
+    const struct mount_config *config = params->config;
     struct peer_routes *routes = calloc(1, sizeof *routes);
     *out = NULL;
     if (!routes) {
+        (void)snprintf(why, why_size, "%s", err_text(-ENOMEM));
         return -ENOMEM;
     }
     routes->params = *params;
-    int rc = peer_access_key(params->config, routes->key);
+    int rc = peer_access_key(config, routes->key);
+    if (rc < 0) {
+        (void)snprintf(why, why_size, "cluster_key=%s: %s", config->cluster_key,
+                       rc == -EINVAL ? "not one line of 16 to 512 printable characters"
+                                     : err_text(rc));
+    } else if (!peer_access_suffices(config)) {
+        (void)snprintf(
+            why, why_size,
+            "nodes of other machines are to reach this one, and nothing would "
+            "tell them from strangers: give all nodes the same cluster_key");
+        rc = -EACCES;
+    }
     if (rc < 0) {
         free(routes);
         return rc;

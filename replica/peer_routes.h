@@ -23,8 +23,10 @@ struct peer_routes_params {
     struct broker *broker;
 };
 
-/* 0, or a negative errno of the key's file. */
-int peer_routes_new(const struct peer_routes_params *params, struct peer_routes **out);
+/* 0, or a negative errno, with `why`: the key's file can't be used, or nodes of other
+ * machines are expected and nothing would tell them from strangers (-EACCES). */
+int peer_routes_new(const struct peer_routes_params *params, struct peer_routes **out,
+                    char *why, size_t why_size);
 int peer_routes_add(struct peer_routes *routes, struct http_server *server);
 /* After the server stopped. NULL is fine. */
 void peer_routes_free(struct peer_routes *routes);

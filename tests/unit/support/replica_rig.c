@@ -61,7 +61,7 @@ static int start_server(struct replica_rig *rig, int id, char *why, size_t why_s
     const struct peer_routes_params routes = {
         .config = &member->config, .cluster = member->cluster, .broker = node->broker};
     int rc = http_server_new(&server, &node->server);
-    rc = rc ? rc : peer_routes_new(&routes, &node->routes);
+    rc = rc ? rc : peer_routes_new(&routes, &node->routes, why, why_size);
     rc = rc ? rc : peer_routes_add(node->routes, node->server);
     return rc ? rc : http_server_start(node->server, why, why_size);
 }
