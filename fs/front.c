@@ -4,6 +4,7 @@
 #include "fs/directory.h"
 #include "fs/front_change.h"
 #include "fs/handle.h"
+#include "fs/locks.h"
 #include "fs/lookup.h"
 #include "fs/notifier.h"
 #include "fs/opening.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
 
 enum {
@@ -327,12 +329,46 @@ static void front_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
         handle_fsync(front_handle(fi), reply);
 }
 
+/* One for all nodes of a file. */
+static uint64_t front_lock_inode(fuse_req_t req, fuse_ino_t ino)
+{
+    return tree_inode(&front_node(req, ino)->place, 0);
+}
+
 static void front_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct handle *handle = front_handle(fi);
     struct reply *reply = answer_new(req, &front_mounted(req)->answers, false);
-    (void)ino;
+    if (fi->flock_release)
+        locks_release(front_mounted(req)->locks, front_lock_inode(req, ino),
+                      fi->lock_owner);
     handle_release(handle, reply);
+}
+
+static void front_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+                        int operation)
+{
+    bool waits = (operation & LOCK_NB) == 0;
+    struct reply *reply = answer_new(req, &front_mounted(req)->answers, waits);
+    if (reply != NULL)
+        locks_flock(front_mounted(req)->locks, reply, front_lock_inode(req, ino),
+                    fi->lock_owner, operation);
+}
+
+/* fcntl(2)'s locks: refused, for the kernel's own would not keep two writers of a log
+ * apart, and say that they did. */
+static void front_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+                        struct flock *lock)
+{
+    (void)ino, (void)fi, (void)lock;
+    (void)fuse_reply_err(req, ENOLCK);
+}
+
+static void front_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+                        struct flock *lock, int sleep)
+{
+    (void)sleep;
+    front_getlk(req, ino, fi, lock);
 }
 
 static void front_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
@@ -376,5 +412,8 @@ const struct fuse_lowlevel_ops front_operations = {
     .flush = front_flush,
     .fsync = front_fsync,
     .release = front_release,
+    .flock = front_flock,
+    .getlk = front_getlk,
+    .setlk = front_setlk,
     .poll = front_poll,
 };

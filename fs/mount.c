@@ -16,6 +16,7 @@
 
 #include "fs/front.h"
 #include "fs/handle.h"
+#include "fs/locks.h"
 #include "fs/notifier.h"
 
 #include <pthread.h>
@@ -191,8 +192,10 @@ static int mount_make_parts(struct mount *mount)
     mounted->handles = handle_table_new();
     mounted->parking = parking_start(params->clock);
     mounted->operations = operations_start(params->cluster, params->broker);
+    mounted->locks = locks_new(mounted->parking);
     if (mounted->nodes == NULL || mounted->handles == NULL ||
-        mounted->parking == NULL || mounted->operations == NULL)
+        mounted->parking == NULL || mounted->operations == NULL ||
+        mounted->locks == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -290,6 +293,7 @@ static void mount_take_down(struct mount *mount)
     else if (mount->session != NULL)
         fuse_session_destroy(mount->session);
     parking_stop(mounted->parking);
+    locks_free(mounted->locks);
     notifier_free(mounted->notifier);
     operations_free(mounted->operations);
     handle_table_free(mounted->handles);

@@ -12,6 +12,7 @@
 #include "fs/tree.h"
 
 struct handle_table;
+struct locks;
 struct notifier;
 
 struct mounted {
@@ -23,6 +24,7 @@ struct mounted {
     struct handle_table *handles;
     struct operations *operations;
     struct parking *parking;
+    struct locks *locks;
     struct notifier *notifier;
     struct answer_counts answers; /* changes while serving */
     _Atomic uint32_t

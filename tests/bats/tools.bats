@@ -241,6 +241,19 @@ with open(P + "/log", "rb") as f:
     assert_output --partial MODIFY
 }
 
+@test "inotifywait on the directory sees the appends of every writer" {
+    exec 5>>"$P/log"
+    background inotifywait -m -e modify "$P" >"$WORK/events" 2>"$WORK/watch"
+    wait_for 10 grep -q established "$WORK/watch"
+    echo one >&5
+    echo two >>"$P/log"
+    echo three >&5
+    exec 5>&-
+    wait_for 10 lines_in "$WORK/events" 3
+    run -0 grep -c 'MODIFY log' "$WORK/events"
+    assert_output 3
+}
+
 @test "closed segments: cached, mmap works, sparse reads are right" {
     echo '{"segment_bytes": 1024}' >"$MNT/topics/t/config.json"
     local i
