@@ -126,7 +126,9 @@ static void retain(struct partition *partition, int64_t now_ms)
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
     int64_t high_watermark = partition->high_watermark.offset;
+    /* The leader alone decides; its log start comes to the others with its answers. */
     bool wanted = !partition_refusal(partition) &&
+                  partition->core.role == ROLE_LEADER &&
                   (partition->config.cleanup_policy & CLEANUP_DELETE);
     pthread_mutex_unlock(&partition->lock);
     int rc = wanted ? log_retain(partition->log, high_watermark, now_ms) : 0;

@@ -243,6 +243,17 @@ static void look_at_appending(struct sending *sending)
     }
 }
 
+/* The old leader may never answer, and the new one knows whether it had the batch. */
+static void leave_leader(struct sending *sending)
+{
+    const struct outbox_outcome outcome = {.error = E_NOT_LEADER, .appended = true};
+    peer_call_free(sending->forwarder->client, &sending->call);
+    peer_call_init(&sending->call, on_reply);
+    sending->calling = false;
+    settle(sending, &outcome);
+    sending->retry_ms = 0;
+}
+
 /* Does what comes next; false: nothing, and it is gone. */
 static bool step(struct sending *sending)
 {
@@ -254,6 +265,9 @@ static bool step(struct sending *sending)
         return true;
     }
     if (sending->calling && !partition_outbox_ending(sending->partition)) {
+        if (partition_outbox_moved(sending->partition, &sending->batch)) {
+            leave_leader(sending);
+        }
         return true;
     }
     enum outbox_state state = OUTBOX_EMPTY;

@@ -401,6 +401,16 @@ bool partition_outbox_pending(struct partition *partition)
     return pending;
 }
 
+bool partition_outbox_moved(struct partition *partition,
+                            const struct outbox_batch *batch)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool moved = partition->core.leader_epoch != batch->leader_epoch ||
+                 partition->core.leader != batch->leader;
+    pthread_mutex_unlock(&partition->lock);
+    return moved;
+}
+
 bool partition_outbox_ending(struct partition *partition)
 {
     pthread_mutex_lock(&partition->lock);

@@ -67,6 +67,9 @@ bool partition_outbox_settle(struct partition *partition, struct outbox_batch *b
 
 /* Are there writes that wait, or a batch under way? */
 bool partition_outbox_pending(struct partition *partition);
+/* Does another leadership hold than the one that this attempt went to? */
+bool partition_outbox_moved(struct partition *partition,
+                            const struct outbox_batch *batch);
 /* The topic was deleted, the disk failed, or the node stops: what is under way is to be
  * abandoned. */
 bool partition_outbox_ending(struct partition *partition);

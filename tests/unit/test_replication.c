@@ -212,6 +212,42 @@ static void test_nothing_twice_over_a_failover(void **state)
     partition_unref(writer.partition);
 }
 
+/* The log start moves on the leader; the others follow it. */
+static void test_log_start_follows(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t",
+                      "{\"replication_factor\":3,\"segment_bytes\":1048576,"
+                      "\"retention_bytes\":1048576,\"flush\":\"os\"}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    char *line = malloc(256 * 1024 + 1);
+    memset(line, 'x', 256 * 1024);
+    line[256 * 1024 - 1] = '\n';
+    line[256 * 1024] = '\0';
+    for (int i = 0; i < 16; i++) {
+        assert_int_equal(node_append(partition, line, NULL), 0);
+    }
+    free(line);
+    partition_unref(partition);
+    int64_t start[4] = {0};
+    for (int i = 0;
+         i < 5000 && (start[1] == 0 || start[1] != start[2] || start[2] != start[3]);
+         i++) {
+        for (int id = 1; id <= 3; id++) {
+            struct partition_status status;
+            partition = replica_rig_partition(rig, id, "t");
+            partition_status_get(partition, &status);
+            start[id] = status.start.offset;
+            partition_unref(partition);
+        }
+        rig_pause();
+    }
+    assert_true(start[1] > 0);
+    assert_int_equal(start[1], start[2]);
+    assert_int_equal(start[1], start[3]);
+}
+
 static void fail_if_done(struct produce_waiter *waiter,
                          const struct produce_result *result)
 {
@@ -284,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_writes_from_any_node, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_nothing_twice_over_a_failover, open_rig,
                                         close_rig),
+        cmocka_unit_test_setup_teardown(test_log_start_follows, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
