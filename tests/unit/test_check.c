@@ -3,6 +3,8 @@
 #include "replica/index.h"
 #include "support/node.h"
 
+#include "tests/unit/support/scratch.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -217,8 +219,8 @@ static void test_check_changes_nothing(void **state)
 static void test_refusals(void **state)
 {
     struct fixture *fixture = *state;
-    char empty[] = "/tmp/topicfs-unit-XXXXXX";
-    assert_non_null(mkdtemp(empty));
+    char empty[64];
+    scratch_make(empty, sizeof empty);
     assert_int_equal(check_data_directory("/nonexistent/dir", false, stdout), -ENOENT);
     assert_int_equal(check_data_directory("/nonexistent/dir", true, stdout), -ENOENT);
     assert_int_equal(check_data_directory(path_of(fixture, "lock"), false, stdout),

@@ -2,6 +2,8 @@
 #include "coord/cluster_private.h"
 #include "coord/coord.h"
 
+#include "tests/unit/support/scratch.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,9 +49,7 @@ static int setup(void **state)
 
     if (!f || mount_config_defaults(&f->config) != 0)
         return -1;
-    snprintf(f->dir, sizeof(f->dir), "/tmp/coordb-cluster-XXXXXX");
-    if (!mkdtemp(f->dir))
-        return -1;
+    scratch_make(f->dir, sizeof(f->dir));
     start(f);
     *state = f;
     return 0;

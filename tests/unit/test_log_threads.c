@@ -2,6 +2,8 @@
 #include "replica/file_cache.h"
 #include "replica/log.h"
 
+#include "tests/unit/support/scratch.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -118,8 +120,8 @@ static void *read_at_random(void *arg)
 static void test_all_at_once(void **state)
 {
     (void)state;
-    char dir[] = "/tmp/topicfs-log-XXXXXX";
-    assert_non_null(mkdtemp(dir));
+    char dir[64];
+    scratch_make(dir, sizeof dir);
     struct topic_config config;
     topic_config_defaults(&config);
     config.segment_bytes = 4096;

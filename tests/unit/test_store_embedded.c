@@ -2,6 +2,8 @@
 #include "coord/coord.h"
 #include "coord/store_embedded.h"
 
+#include "tests/unit/support/scratch.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -204,9 +206,9 @@ static int setup(void **state)
     if (!f)
         return -1;
     reset_faults();
-    snprintf(f->dir, sizeof(f->dir), "/tmp/coordb-store-XXXXXX");
+    scratch_make(f->dir, sizeof(f->dir));
     *state = f;
-    return mkdtemp(f->dir) ? 0 : -1;
+    return 0;
 }
 
 static int teardown(void **state)

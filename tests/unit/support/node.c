@@ -1,5 +1,7 @@
 #include "tests/unit/support/node.h"
 
+#include "tests/unit/support/scratch.h"
+
 #include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,8 +18,7 @@
 void node_make(struct node *node)
 {
     memset(node, 0, sizeof *node);
-    (void)snprintf(node->dir, sizeof node->dir, "/tmp/topicfs-unit-XXXXXX");
-    assert_non_null(mkdtemp(node->dir));
+    scratch_make(node->dir, sizeof node->dir);
     assert_int_equal(mount_config_defaults(&node->config), 0);
 }
 
