@@ -11,7 +11,7 @@
 
 struct mount_params {
     const char *mountpoint;
-    struct cluster *cluster;   /* borrowed, as all of these */
+    struct cluster *cluster; /* borrowed, as all of these */
     struct broker *broker;
     struct problems *problems;
     const struct clock *clock;
@@ -23,8 +23,8 @@ struct mount_params {
     void *ready_arg;
 };
 
-/* Blocks the signals that end the mount. To be called before the process starts its first
- * thread, so that one of them can only be taken by mount_serve(), at leisure. */
+/* Blocks the signals that end the mount. To be called before the process starts its
+ * first thread, so that one of them can only be taken by mount_serve(), at leisure. */
 void mount_block_signals(void);
 
 /* Mounts and serves until unmounted or SIGTERM, SIGINT, SIGHUP. Everything parked is

@@ -224,9 +224,8 @@ static int node_start(struct node *node)
 
 static int add_peer_routes(struct node *node)
 {
-    const struct peer_routes_params params = {.config = &node->cli->config,
-                                              .cluster = node->cluster,
-                                              .broker = node->broker};
+    const struct peer_routes_params params = {
+        .config = &node->cli->config, .cluster = node->cluster, .broker = node->broker};
     struct cluster_session session;
     int rc;
 

@@ -236,7 +236,6 @@ static int check_store(struct check *check)
 struct names {
     char **at;
     size_t count;
-    bool is_ours; /* something there that only topicfs makes */
     struct check *check;
 };
 
@@ -283,8 +282,6 @@ static int sort_name(void *arg, const char *name)
     if (n < 0 || (size_t)n >= sizeof path || lstat(path, &st) != 0)
         return 0;
     bool partition = S_ISDIR(st.st_mode) && is_partition(name);
-    names->is_ours |= strcmp(name, "meta.json") == 0 || strcmp(name, "store") == 0 ||
-                      strcmp(name, "running.json") == 0;
     if (!partition) {
         if (!is_known(name))
             check_note(names->check, name, "not a file of topicfs; it is left alone");
@@ -342,10 +339,6 @@ static int check_all(struct check *check)
 {
     struct names names = {.check = check};
     int rc = check->disk->ops->list(check->disk, check->path, sort_name, &names);
-    if (rc == 0 && !names.is_ours && names.count == 0) {
-        check_note(check, check->path, "not a data directory of topicfs");
-        rc = -EINVAL;
-    }
     if (names.count > 0)
         qsort(names.at, names.count, sizeof *names.at, compare_names);
     if (rc == 0)
@@ -366,6 +359,52 @@ static int check_all(struct check *check)
     for (size_t i = 0; i < names.count; i++)
         free(names.at[i]);
     free(names.at);
+    return rc;
+}
+
+/* ---- whose directory it is ----------------------------------------------------------
+ */
+
+struct recognition {
+    const struct check *check;
+    bool is_ours; /* something is there that only topicfs makes */
+};
+
+static int recognise_segment(void *arg, const char *name)
+{
+    struct recognition *recognition = arg;
+    const size_t digits = 20;
+    if (strspn(name, "0123456789") == digits &&
+        (strcmp(name + digits, ".log") == 0 || strcmp(name + digits, ".index") == 0))
+        recognition->is_ours = true;
+    return 0;
+}
+
+/* "dbus-1" would be a partition's name, too: there a segment has to be. */
+static int recognise_name(void *arg, const char *name)
+{
+    struct recognition *recognition = arg;
+    const struct check *check = recognition->check;
+    char path[PATH_MAX];
+    if (strcmp(name, "meta.json") == 0 || strcmp(name, "store") == 0 ||
+        strcmp(name, "running.json") == 0)
+        recognition->is_ours = true;
+    int n = snprintf(path, sizeof path, "%s/%s", check->path, name);
+    if (!recognition->is_ours && is_partition(name) && n > 0 && (size_t)n < sizeof path)
+        (void)check->disk->ops->list(check->disk, path, recognise_segment, recognition);
+    return 0;
+}
+
+/* Before anything is made in it, the lock included. */
+static int recognise(struct check *check)
+{
+    struct recognition recognition = {.check = check};
+    int rc =
+        check->disk->ops->list(check->disk, check->path, recognise_name, &recognition);
+    if (rc == 0 && !recognition.is_ours) {
+        check_note(check, check->path, "not a data directory of topicfs");
+        rc = -EINVAL;
+    }
     return rc;
 }
 
@@ -394,7 +433,9 @@ int check_data_directory(const char *path, bool repair, FILE *out)
     struct check check = {
         .path = path, .disk = &disk_real, .repair = repair, .out = out};
     int lock = -1;
-    int rc = take_lock(&check, &lock);
+    int rc = recognise(&check);
+    if (rc == 0)
+        rc = take_lock(&check, &lock);
     if (rc == 0)
         rc = check_all(&check);
     if (rc == 0)

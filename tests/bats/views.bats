@@ -169,6 +169,7 @@ age_out() { # N
     assert_equal "${#lines[@]}" "${#files[@]}"
     assert_line --index 0 00000000000000000000
     # The listing's inode numbers are those that stat tells.
+    # shellcheck disable=SC2012
     run -0 diff <(ls -i "$P/segments" | awk '{print $1, $2}') \
         <(cd "$P/segments" && stat -c '%i %n' -- *)
     run -0 grep -c '' "${files[0]}"

@@ -228,6 +228,15 @@ static void test_refusals(void **state)
     FILE *out = fmemopen(fixture->report, sizeof fixture->report, "w");
     assert_int_equal(check_data_directory(empty, false, out), -EINVAL);
     (void)fclose(out);
+    /* Somebody else's directory; what looks like a partition's name is not enough. */
+    char other[64];
+    (void)snprintf(other, sizeof other, "%s/dbus-1", empty);
+    assert_int_equal(mkdir(other, 0700), 0);
+    out = fmemopen(fixture->report, sizeof fixture->report, "w");
+    assert_int_equal(check_data_directory(empty, false, out), -EINVAL);
+    assert_int_equal(check_data_directory(empty, true, out), -EINVAL);
+    (void)fclose(out);
+    assert_int_equal(rmdir(other), 0);
     assert_int_equal(rmdir(empty), 0); /* nothing was made in it */
     node_start(&fixture->node);
     assert_int_equal(check(fixture, false), E_IN_USE);
