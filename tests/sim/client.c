@@ -22,7 +22,7 @@ void client_init(struct client *client, struct world *world, int32_t index)
     client->acks = index < 2 ? -1 : acks[prng_below(&world->prng, 5)];
     client->target =
         (int32_t)prng_below(&world->prng, (uint32_t)world->profile.node_count);
-    client->give_up_ms = prng_between(&world->prng, 3000, 15000);
+    client->give_up_ms = prng_between(&world->prng, 1000, world->profile.give_up_ms);
     new_producer(client);
 }
 

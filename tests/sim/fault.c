@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* No message is on its way for longer than 4 s. */
+enum { LATEST_MS = 4500 };
+
 void fault_profile(struct world *world)
 {
     struct prng *prng = &world->prng;
@@ -25,7 +28,12 @@ void fault_profile(struct world *world)
         .deletes = prng_below(prng, 3) ? 0 : 100,
         .early_fetch = prng_below(prng, 2),
         .aimed = prng_below(prng, 4) == 0,
+        .give_up_ms = prng_between(prng, 2000, 15000),
     };
+    if (prng_below(prng, 2)) {
+        profile->give_up_ms = prng_between(prng, 1500, 3000);
+        profile->retention_ms = profile->give_up_ms + LATEST_MS;
+    }
     /* Some worlds have all faults, most have a few, so that each has room. */
     profile->faults = prng_below(prng, 4) == 0
                           ? (1u << FAULT_COUNT) - 1

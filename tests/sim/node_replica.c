@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct world *world_of(struct node *node)
-{
-    return node->world;
-}
-
 static const struct partition_value *settings(const struct node *node, int32_t slot)
 {
     return &node->view[KEY_PARTITION + slot].value.partition;
@@ -63,6 +58,9 @@ void replica_open(struct node *node, int32_t slot)
     if (committed < log->log_start) {
         committed = log->log_start;
     }
+    /* On disk too, before anything is appended: the messages that will be there later
+     * are not those that were committed there once. */
+    log->checkpoint_hw = committed;
     replica->topic_id = log->topic_id;
     replica->leaderless_since_ms = -1;
     /* After a crash of the process recovery has flushed; after one of the machine what
@@ -457,6 +455,7 @@ void replica_produce(struct node *node, const struct message *message)
     if (!decision.duplicate) {
         simbatch.base_offset = replica->core.log_end_offset;
         simbatch.leader_epoch = replica->core.leader_epoch;
+        simbatch.appended_ms = world_ms(node->world);
         waiter.base_offset = simbatch.base_offset;
         waiter.end_offset = simbatch.base_offset + simbatch.message_count;
         append(node, slot, &simbatch);
@@ -590,6 +589,25 @@ void replica_view(struct node *node, int32_t slot, uint32_t changed_keys)
     }
 }
 
+/* Retention takes committed batches, but none that its producer may still retry: a
+ * replica that begins behind it would take the retry for new. */
+static void retain(struct node *node, int32_t slot)
+{
+    const struct world *world = node->world;
+    const struct replica *replica = &node->replicas[slot];
+    struct simlog *log = &node->logs[slot];
+    if (!world->profile.retention_ms || !prng_permille(&node->world->prng, 20)) {
+        return;
+    }
+    uint32_t index = simlog_find(log, log->log_start);
+    while (index < log->count &&
+           log->batches[index].appended_ms + world->profile.retention_ms <
+               world_ms(world) &&
+           simlog_batch_end(log, index) <= replica->core.high_watermark) {
+        log->log_start = simlog_batch_end(log, index++);
+    }
+}
+
 /* ---- time ---------------------------------------------------------------------------
  */
 
@@ -623,18 +641,7 @@ void replica_tick(struct node *node, int32_t slot)
     if (replica->core.role == ROLE_LEADER) {
         wake_parked(node, slot, false);
         control_isr(node, slot);
-        if (prng_permille(&world_of(node)->prng, 3)) {
-            /* retention */
-            int64_t span = replica->core.high_watermark - log->log_start;
-            if (span > 0) {
-                uint32_t index = simlog_find(
-                    log, log->log_start + prng_between(&node->world->prng, 0, span));
-                if (index < log->count &&
-                    log->batches[index].base_offset <= replica->core.high_watermark) {
-                    log->log_start = log->batches[index].base_offset;
-                }
-            }
-        }
+        retain(node, slot);
     }
     if (!replica->core.flush_counts && prng_permille(&node->world->prng, 50)) {
         start_flush(node, slot); /* the kernel's writeback */

@@ -48,6 +48,11 @@ int64_t simlog_flushed_end(const struct simlog *log)
     return end_of(log, log->flushed);
 }
 
+int64_t simlog_batch_end(const struct simlog *log, uint32_t index)
+{
+    return end_of(log, index + 1);
+}
+
 uint32_t simlog_find(const struct simlog *log, int64_t offset)
 {
     uint32_t low = 0;
@@ -66,6 +71,9 @@ uint32_t simlog_find(const struct simlog *log, int64_t offset)
 void simlog_cut(struct simlog *log, int64_t offset)
 {
     log->count = simlog_find(log, offset);
+    if (log->checkpoint_hw > offset) {
+        log->checkpoint_hw = offset;
+    }
     if (log->flushed > log->count) {
         log->flushed = log->count;
     }

@@ -15,6 +15,7 @@ struct simbatch {
     int32_t base_sequence;
     uint32_t payload; /* which batch of which client: the bytes, so to say */
     int64_t producer_id;
+    int64_t appended_ms;
 };
 
 struct simlog {
@@ -36,6 +37,8 @@ void simlog_remove(struct simlog *log);
 void simlog_append(struct simlog *log, const struct simbatch *batch);
 int64_t simlog_end(const struct simlog *log);
 int64_t simlog_flushed_end(const struct simlog *log);
+/* Where batch `index` ends. */
+int64_t simlog_batch_end(const struct simlog *log, uint32_t index);
 /* Index of the first batch at or above `offset`. */
 uint32_t simlog_find(const struct simlog *log, int64_t offset);
 void simlog_cut(struct simlog *log, int64_t offset);

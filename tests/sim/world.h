@@ -121,9 +121,11 @@ struct profile {
     uint32_t slow_flush; /* permille of flushes that take up to a second */
     uint32_t faults;     /* bits of enum fault */
     int64_t fault_every_ms;
-    uint32_t deletes; /* permille of operator steps that delete a topic */
-    bool early_fetch; /* followers fetch on while they flush */
-    bool aimed;       /* faults where they hurt: see fault_expansion() */
+    uint32_t deletes;     /* permille of operator steps that delete a topic */
+    bool early_fetch;     /* followers fetch on while they flush */
+    int64_t give_up_ms;   /* producers try so long at most */
+    int64_t retention_ms; /* longer than any retry is on its way; 0: off */
+    bool aimed;           /* faults where they hurt: see fault_expansion() */
 };
 
 struct node;
