@@ -1,0 +1,125 @@
+# A cluster of its own for each test: load it behind ../bats/helpers.
+#
+#     setup() { fresh_cluster 3; }      # $C is the folder, $C/n1 ... the mounts
+#     teardown() { end_cluster; }
+
+CLUSTER=$REPOSITORY/mountscripts/cluster
+LINES=$REPOSITORY/tests/fault/cluster_lines.py
+
+fresh_cluster() { # NODES [ARGUMENT of up...]
+    CHILDREN=()
+    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    export TOPICFS_CLUSTER_DIR=$C
+    # Sessions that end soon, so that no test waits long for what is not refused.
+    within 60 "$CLUSTER" up "$@" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
+}
+
+end_cluster() {
+    local pid log
+    [ -n "${C-}" ] || return 0
+    for pid in "${CHILDREN[@]}"; do
+        kill -CONT "$pid" 2>/dev/null || true
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    if [ -z "${BATS_TEST_COMPLETED-}" ]; then
+        "$CLUSTER" status || true
+        for log in "$C"/run/n*.log; do
+            echo "--- $log"
+            tail -n 40 "$log"
+        done
+    fi
+    if grep -lE 'ERROR: (Address|Leak|Thread)Sanitizer|WARNING: ThreadSanitizer|runtime error:' \
+        "$C"/run/n*.log; then
+        echo "a sanitizer reported"
+        return 1
+    fi
+    within 90 "$CLUSTER" down --delete >/dev/null
+}
+
+cluster_topic() { # NAME [JSON]: three replicas, and every node has it
+    local mount
+    mkdir "$C/n1/topics/$1"
+    [ -z "${2-}" ] || printf '%s' "$2" >"$C/n1/topics/$1/config.json"
+    for mount in "$C"/n[0-9]*; do
+        wait_for 10 test -e "$mount/topics/$1/0/log"
+    done
+    wait_for 10 led "$1"
+}
+
+state_of() { # TOPIC KEY [MOUNT]
+    jq -c ".$2" "$C/${3:-n1}/topics/$1/0/state"
+}
+
+led() { # TOPIC
+    [ "$(state_of "$1" leader)" -gt 0 ]
+}
+
+all_in_sync() { # TOPIC: on every mount, three
+    local mount
+    for mount in "$C"/n[0-9]*; do
+        [ "$(state_of "$1" 'isr|length' "${mount##*/}")" = 3 ] || return 1
+    done
+}
+
+same_everywhere() { # TOPIC
+    local mount
+    for mount in "$C"/n[0-9]*; do
+        cmp -s "$C/n1/topics/$1/0/log" "$mount/topics/$1/0/log" || return 1
+    done
+}
+
+controller_of() { # MOUNT
+    jq .brokerid "$C/$1/cluster/controller"
+}
+
+one_controller() {
+    local mount first
+    first=$(controller_of n1) && [ "$first" -gt 0 ] || return 1
+    for mount in "$C"/n[0-9]*; do
+        [ "$(controller_of "${mount##*/}")" = "$first" ] || return 1
+    done
+}
+
+no_problems() {
+    local mount
+    for mount in "$C"/n[0-9]*; do
+        [ -z "$(cat "$mount/cluster/problems")" ] || return 1
+    done
+}
+
+# Writers on the mounts of these nodes; their notes in $C/notes-K.
+start_writers() { # NODE...
+    local k
+    WRITERS=()
+    for k in "$@"; do
+        background "$PYTHON" "$LINES" write "$C/n$k/topics/t/0/log" "w$k" "$C/notes-$k"
+        WRITERS+=("$!")
+    done
+    for k in "$@"; do wait_for 20 lines_in "$C/notes-$k" 20; done
+}
+
+# progress NODE: twenty more acknowledged lines of that node's writer.
+progress() {
+    local before
+    before=$(grep -c '^ok' "$C/notes-$1")
+    wait_for 20 more_acknowledged "$1" "$((before + 20))"
+}
+
+more_acknowledged() {
+    [ "$(grep -c '^ok' "$C/notes-$1")" -ge "$2" ]
+}
+
+stop_writers() {
+    local pid
+    for pid in "${WRITERS[@]}"; do
+        kill -TERM "$pid"
+        end_of "$pid" 40
+    done
+}
+
+# Everything is in sync again, and what the writers noted is true on all mounts.
+settle_and_check() { # TOPIC
+    wait_for 30 all_in_sync "$1"
+    wait_for 10 same_everywhere "$1"
+    "$PYTHON" "$LINES" check "$C" "$1" "$C"/notes-*
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env bats
+# Three nodes of one cluster on this machine, with a real etcd: forming, replication, and what
+# the death of each part does to writers and readers.
+load ../bats/helpers
+load cluster
+setup() { :; }
+teardown() { end_cluster; }
+
+@test "a cluster forms; each node reads what any of them wrote" {
+    fresh_cluster 3
+    wait_for 10 one_controller
+    run -0 ls "$C/n2/cluster/brokers/ids"
+    assert_output $'1\n2\n3'
+    cluster_topic t
+    local k
+    for k in 1 2 3; do echo "from $k" >>"$C/n$k/topics/t/0/log"; done
+    wait_for 10 same_everywhere t
+    run -0 cat "$C/n3/topics/t/0/log"
+    assert_output $'from 1\nfrom 2\nfrom 3'
+    [ "$(state_of t 'replicas|sort')" = '[1,2,3]' ]
+    wait_for 10 all_in_sync t
+    wait_for 10 no_problems
+    # Up again changes nothing.
+    run -0 "$CLUSTER" status
+    local before=$output
+    run -0 within 60 "$CLUSTER" up 3
+    run -0 "$CLUSTER" status
+    assert_output "$before"
+}
+
+@test "tail -f and follow on one mount, append on another, while the third is killed" {
+    fresh_cluster 3
+    cluster_topic t
+    background tail -f -s 0.1 -n +1 "$C/n2/topics/t/0/log" >"$C/tail"
+    background cat "$C/n2/topics/t/0/follow/earliest" >"$C/follow"
+    start_writers 1
+    "$CLUSTER" kill 3
+    progress 1
+    "$CLUSTER" start 3
+    progress 1
+    stop_writers
+    settle_and_check t
+    wait_for 10 cmp "$C/n1/topics/t/0/log" "$C/follow"
+    wait_for 10 cmp "$C/n1/topics/t/0/log" "$C/tail"
+}
+
+@test "kill -9 of leader, follower and controller under three writers" {
+    fresh_cluster 3
+    cluster_topic t
+    background "$PYTHON" "$LINES" states "$C"
+    local states=$! who victim other
+    start_writers 1 2 3
+    for who in leader follower controller; do
+        case $who in
+        leader) victim=$(state_of t leader) ;;
+        follower) victim=$(state_of t "leader % 3 + 1") ;;
+        controller) victim=$(controller_of n1) ;;
+        esac
+        other=$((victim % 3 + 1))
+        "$CLUSTER" kill "$victim"
+        progress "$other"
+        "$CLUSTER" start "$victim"
+        wait_for 30 all_in_sync t
+        progress "$victim"
+        progress "$other"
+    done
+    stop_writers
+    settle_and_check t
+    alive "$states"
+    [ "$(cat "$C/run/states-read")" -gt 100 ]
+    wait_for 20 no_problems
+}
+
+@test "a node that is stopped hands over: no write fails" {
+    fresh_cluster 3
+    cluster_topic t
+    local victim other
+    victim=$(state_of t leader)
+    other=$((victim % 3 + 1))
+    start_writers "$other"
+    "$CLUSTER" stop "$victim"
+    progress "$other"
+    "$CLUSTER" start "$victim"
+    progress "$other"
+    stop_writers
+    settle_and_check t
+    run grep -v '^ok' "$C/notes-$other"
+    assert_output ""
+}
+
+@test "all nodes killed at once: everything acknowledged is there after the start" {
+    fresh_cluster 3
+    cluster_topic t
+    start_writers 1 2 3
+    local k
+    for k in 1 2 3; do kill -KILL "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
+    stop_writers
+    run -0 within 60 "$CLUSTER" up 3
+    settle_and_check t
+    echo "w9 1" >>"$C/n1/topics/t/0/log"
+}
+
+@test "a leader that was paused for three sessions does no harm" {
+    fresh_cluster 3
+    cluster_topic t
+    local victim other pid
+    victim=$(state_of t leader)
+    other=$((victim % 3 + 1))
+    start_writers "$other"
+    pid=$(cut -d' ' -f1 "$C/run/n$victim.pid")
+    kill -STOP "$pid"
+    progress "$other"
+    sleep 6
+    kill -CONT "$pid"
+    progress "$other"
+    stop_writers
+    settle_and_check t
+}
+
+@test "a second node with the same id is refused, and the first goes on" {
+    fresh_cluster 2
+    local etcd peer
+    read -r etcd peer <"$C/run/etcd1.port"
+    mkdir "$C/second"
+    run within 60 "$TOPICFS_BIN" mount -o \
+        "coord=etcd://127.0.0.1:$etcd,cluster=local,node=1,listen=127.0.0.1:0,data=$C/data/second" \
+        "$C/second"
+    assert_failure 1
+    assert_output --partial "node=1: a node with this id is alive"
+    run ! mountpoint -q "$C/second"
+    mkdir "$C/n1/topics/t"
+    echo hi >>"$C/n1/topics/t/0/log"
+    # Killed, it is back at once: its own earlier registration does not keep it out.
+    "$CLUSTER" kill 1
+    local start
+    start=$(now_ms)
+    "$CLUSTER" start 1
+    [ $(($(now_ms) - start)) -lt $((2000 * TOPICFS_TEST_SLOW)) ]
+    run -0 cat "$C/n1/topics/t/0/log"
+    assert_output hi
+}
+
+@test "a topic is deleted and made anew while a node is away: no old data there" {
+    fresh_cluster 3
+    cluster_topic t
+    seq 1000 >>"$C/n1/topics/t/0/log"
+    wait_for 10 same_everywhere t
+    "$CLUSTER" kill 3
+    run -0 within 20 rmdir "$C/n1/topics/t"
+    run -0 within 20 mkdir "$C/n1/topics/t"
+    run -0 within 60 bash -c "echo new >>'$C/n2/topics/t/0/log'"
+    "$CLUSTER" start 3
+    wait_for 20 test -e "$C/n3/topics/t/0/log"
+    wait_for 20 same_everywhere t
+    run -0 cat "$C/n3/topics/t/0/log"
+    assert_output new
+    [ "$(state_of t log_end_offset n3)" = 1 ]
+}
+
+@test "etcd is away: reads and writes go on, problems says so; then it is back" {
+    fresh_cluster 3
+    cluster_topic t
+    start_writers 1
+    "$CLUSTER" kill etcd1
+    wait_for 10 grep -q kind=store "$C/n1/cluster/problems"
+    run -0 within 5 ls "$C/n2/topics/t" "$C/n2/cluster"
+    run -0 within 5 head -n 1 "$C/n2/topics/t/0/log"
+    progress 1
+    # Nothing can be made meanwhile; that it can't is said in time.
+    run within 60 mkdir "$C/n1/topics/u"
+    assert_failure
+    [ "$status" -ne 124 ]
+    "$CLUSTER" start etcd1
+    wait_for 20 no_problems
+    progress 1
+    stop_writers
+    settle_and_check t
+    run -0 within 20 mkdir "$C/n1/topics/u2"
+}
+
+@test "one of three members of etcd is killed: nobody notices" {
+    fresh_cluster 3 --etcd 3
+    cluster_topic t
+    start_writers 1 2
+    local member
+    for member in etcd1 etcd2 etcd3; do
+        "$CLUSTER" kill "$member"
+        progress 1
+        "$CLUSTER" start "$member"
+        progress 2
+    done
+    stop_writers
+    settle_and_check t
+    run grep -hv '^ok' "$C/notes-1" "$C/notes-2"
+    assert_output ""
+    wait_for 20 one_controller
+}
