@@ -47,6 +47,17 @@ static int lookup_add(struct mounted *mounted, const struct tree_place *place,
     return 0;
 }
 
+/* What tells nodes of one name apart, for what shows a log. */
+static struct node_identity lookup_identity(const struct partition_status *status,
+                                            int64_t base)
+{
+    return (struct node_identity){
+        .base = base,
+        .generation = status->unclean,
+        .rewrites = status->rewrites,
+    };
+}
+
 /* `log`: found by the log start before a view has to be made. */
 static int lookup_log(struct mounted *mounted, const struct tree_place *place, bool own,
                       struct node **out)
@@ -57,11 +68,7 @@ static int lookup_log(struct mounted *mounted, const struct tree_place *place, b
     int rc = lookup_status(mounted, place, &partition, &status);
     if (rc < 0)
         return rc;
-    struct node_identity identity = {
-        .base = status.start.position,
-        .generation = status.unclean,
-        .rewrites = status.rewrites,
-    };
+    struct node_identity identity = lookup_identity(&status, status.start.position);
     *out = own ? NULL : node_table_find(mounted->nodes, place, &identity);
     if (*out != NULL) {
         partition_unref(partition);
@@ -92,11 +99,7 @@ static int lookup_view(struct mounted *mounted, const struct tree_place *place,
         partition_unref(partition);
         return rc;
     }
-    struct node_identity identity = {
-        .base = view_base(view),
-        .generation = status.unclean,
-        .rewrites = status.rewrites,
-    };
+    struct node_identity identity = lookup_identity(&status, view_base(view));
     return lookup_add(mounted, place, &identity, partition, view, NULL, false, out);
 }
 
