@@ -209,6 +209,7 @@ static void on_reply(struct peer_call *call, const struct peer_reply *reply)
 /* ---- partitions ---------------------------------------------------------------------
  */
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void forget(struct sending *sending)
 {
     struct forwarder *forwarder = sending->forwarder;
@@ -290,6 +291,7 @@ static bool step(struct sending *sending)
     return true;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void take_notice(struct forwarder *forwarder, struct partition *partition)
 {
     struct sending *sending = NULL;

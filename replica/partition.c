@@ -271,15 +271,11 @@ void partition_fail_produces(struct partition *partition, int64_t end_offset)
     }
 }
 
-void partition_collect(struct partition *partition, struct released *released)
+static void collect_produces(struct partition *partition, struct released *released)
 {
-    *released = (struct released){0};
-    if (core_advance(&partition->core)) {
-        place_high_watermark(partition);
-    }
     struct produce_waiter *produce;
-    struct produce_waiter *next_produce;
-    DL_FOREACH_SAFE(partition->produces, produce, next_produce)
+    struct produce_waiter *next;
+    DL_FOREACH_SAFE(partition->produces, produce, next)
     {
         if (produce_is_done(partition, produce)) {
             DL_DELETE(partition->produces, produce);
@@ -287,10 +283,15 @@ void partition_collect(struct partition *partition, struct released *released)
             DL_APPEND(released->produces, produce);
         }
     }
+}
+
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): utlist's macros
+static void collect_reads(struct partition *partition, struct released *released)
+{
     struct read_waiter *read;
-    struct read_waiter *next_read;
+    struct read_waiter *next;
     bool refused = partition_refusal(partition) != 0;
-    DL_FOREACH_SAFE(partition->reads, read, next_read)
+    DL_FOREACH_SAFE(partition->reads, read, next)
     {
         if (refused || partition->high_watermark.position > read->beyond_position) {
             DL_DELETE(partition->reads, read);
@@ -298,6 +299,16 @@ void partition_collect(struct partition *partition, struct released *released)
             DL_APPEND(released->reads, read);
         }
     }
+}
+
+void partition_collect(struct partition *partition, struct released *released)
+{
+    *released = (struct released){0};
+    if (core_advance(&partition->core)) {
+        place_high_watermark(partition);
+    }
+    collect_produces(partition, released);
+    collect_reads(partition, released);
     if (partition->observer) {
         partition_collect_fetches(partition, released);
         partition_outbox_collect(partition, released);

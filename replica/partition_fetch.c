@@ -65,6 +65,7 @@ bool partition_fetch_cancel(struct partition *partition, struct fetch_waiter *wa
     return parked;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): utlist's macros
 void partition_collect_fetches(struct partition *partition, struct released *released)
 {
     struct fetch_waiter *waiter;

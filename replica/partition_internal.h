@@ -68,11 +68,11 @@ struct partition {
     _Atomic int64_t *outbox_bytes; /* [const] of all partitions of the node */
 
     struct partition *next_dead; /* [broker->table_lock] */
-    bool taken_out; /* [the keeper's thread] the store knows that it can't be used */
 
     pthread_mutex_t dir_lock;
-    char *dir;  /* [dir_lock] */
-    bool moved; /* [dir_lock] a deleted log is out of the way of its name */
+    char *dir;      /* [dir_lock] */
+    bool moved;     /* [dir_lock] a deleted log is out of the way of its name */
+    bool taken_out; /* [the keeper's thread] the store knows that it can't be used */
 
     pthread_mutex_t append_lock;
     int64_t
@@ -96,15 +96,14 @@ struct partition {
     bool stopping;                   /* [lock] */
     bool flush_queued;               /* [lock] the job is queued or runs */
     bool flush_again;                /* [lock] */
+    bool outbox_busy;                /* [lock] a batch is under way */
     int64_t flush_due_ms;            /* [lock] flush=interval: 0 = nothing is dirty */
     struct produce_waiter *produces; /* [lock] by await_offset, oldest first */
     struct read_waiter *reads;       /* [lock] */
     struct fetch_waiter *fetches;    /* [lock] */
     struct partition_seen seen;      /* [lock] */
-    struct {
-        struct outbox_write *writes; /* to be sent, oldest first */
-        bool busy;                   /* a batch is under way */
-    } outbox;                        /* [lock] see partition_outbox.h */
+    struct outbox_write
+        *outbox_writes; /* [lock] see partition_outbox.h; oldest first */
 
     struct flusher_job flush_job;
 };

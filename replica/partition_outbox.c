@@ -31,7 +31,7 @@ bool partition_outbox_wants(const struct partition *partition, int refusal)
     }
     switch (refusal) {
     case 0: /* nothing overtakes what waits */
-        return partition->outbox.writes || partition->outbox.busy;
+        return partition->outbox_writes || partition->outbox_busy;
     case E_NO_LEADER:
     case E_NOT_LEADER:
     case E_SESSION_LOST:
@@ -84,7 +84,7 @@ int partition_outbox_add(struct partition *partition, const void *bytes, size_t 
         clock_mono_ms(partition->clock) + partition->config.delivery_timeout_ms;
     result->error = 0;
     waiter->result = *result;
-    DL_APPEND(partition->outbox.writes, write);
+    DL_APPEND(partition->outbox_writes, write);
     if (waiter->acks == ACKS_NONE) {
         return 0;
     }
@@ -125,7 +125,7 @@ bool partition_outbox_cancel(struct partition *partition, struct produce_waiter 
     if (!write) {
         return false;
     }
-    DL_DELETE(partition->outbox.writes, write);
+    DL_DELETE(partition->outbox_writes, write);
     waiter->write = NULL;
     *result = (struct produce_result){.error = give_up_error(partition, write->acks)};
     write_free(partition, write);
@@ -138,14 +138,14 @@ void partition_outbox_collect(struct partition *partition, struct released *rele
     int64_t now_ms = clock_mono_ms(partition->clock);
     struct outbox_write *write;
     struct outbox_write *next;
-    DL_FOREACH_SAFE(partition->outbox.writes, write, next)
+    DL_FOREACH_SAFE(partition->outbox_writes, write, next)
     {
         if (!refusal && write->deadline_ms > now_ms) {
             continue;
         }
         const struct produce_result result = {
             .error = give_up_error(partition, write->acks)};
-        DL_DELETE(partition->outbox.writes, write);
+        DL_DELETE(partition->outbox_writes, write);
         end_write(partition, write, &result, released);
     }
 }
@@ -156,7 +156,7 @@ void partition_outbox_collect(struct partition *partition, struct released *rele
 /* [lock] Moves writes from the head of the queue into the batch. */
 static int form(struct partition *partition, struct outbox_batch *batch)
 {
-    struct outbox_write *write = partition->outbox.writes;
+    struct outbox_write *write = partition->outbox_writes;
     *batch = (struct outbox_batch){.acks = write->acks,
                                    .producer_id = partition->producer_id,
                                    .base_sequence = partition->next_sequence,
@@ -170,12 +170,12 @@ static int form(struct partition *partition, struct outbox_batch *batch)
             return rc;
         }
         batch->message_count += write->message_count;
-        DL_DELETE(partition->outbox.writes, write);
+        DL_DELETE(partition->outbox_writes, write);
         if (write->waiter) {
             write->waiter->write = NULL; /* can't be withdrawn any more */
         }
         DL_APPEND(batch->writes, write);
-        write = partition->outbox.writes;
+        write = partition->outbox_writes;
     }
     return 0;
 }
@@ -190,9 +190,9 @@ static void dissolve(struct partition *partition, struct outbox_batch *batch)
             write->waiter->write = write;
         }
     }
-    DL_CONCAT(batch->writes, partition->outbox.writes);
-    partition->outbox.writes = batch->writes;
-    partition->outbox.busy = false;
+    DL_CONCAT(batch->writes, partition->outbox_writes);
+    partition->outbox_writes = batch->writes;
+    partition->outbox_busy = false;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -223,7 +223,7 @@ static void fail_batch(struct partition *partition, struct outbox_batch *batch,
         DL_DELETE(batch->writes, write);
         end_write(partition, write, &result, released);
     }
-    partition->outbox.busy = false;
+    partition->outbox_busy = false;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -256,18 +256,18 @@ enum outbox_state partition_outbox_next(struct partition *partition,
         fail_batch(partition, batch, give_up_error(partition, batch->acks), &released);
     }
     struct outbox_batch trial = {
-        .acks = partition->outbox.writes ? partition->outbox.writes->acks : ACKS_ALL};
-    if (!batch->writes && partition->outbox.writes && address(partition, &trial)) {
-        partition->outbox.busy = form(partition, batch) == 0;
-        if (!partition->outbox.busy) {
+        .acks = partition->outbox_writes ? partition->outbox_writes->acks : ACKS_ALL};
+    if (!batch->writes && partition->outbox_writes && address(partition, &trial)) {
+        partition->outbox_busy = form(partition, batch) == 0;
+        if (!partition->outbox_busy) {
             dissolve(partition, batch);
         }
     }
     if (batch->writes) {
         *due_ms = batch->deadline_ms;
         state = address(partition, batch) ? OUTBOX_SEND : OUTBOX_WAIT;
-    } else if (partition->outbox.writes) {
-        *due_ms = partition->outbox.writes->deadline_ms;
+    } else if (partition->outbox_writes) {
+        *due_ms = partition->outbox_writes->deadline_ms;
     } else {
         state = OUTBOX_EMPTY;
     }
@@ -326,7 +326,7 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
         }
         end_write(partition, write, &result, released);
     }
-    partition->outbox.busy = false;
+    partition->outbox_busy = false;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -396,7 +396,7 @@ bool partition_outbox_settle(struct partition *partition, struct outbox_batch *b
 bool partition_outbox_pending(struct partition *partition)
 {
     pthread_mutex_lock(&partition->lock);
-    bool pending = partition->outbox.writes || partition->outbox.busy;
+    bool pending = partition->outbox_writes || partition->outbox_busy;
     pthread_mutex_unlock(&partition->lock);
     return pending;
 }

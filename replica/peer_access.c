@@ -24,7 +24,7 @@ static int read_file(const char *path, char *out, size_t size)
 
 int peer_access_key(const struct mount_config *config, char key[PEER_KEY_MAX + 1])
 {
-    char text[PEER_KEY_MAX + 2];
+    char text[PEER_KEY_MAX + 2] = "";
     key[0] = '\0';
     if (!*config->cluster_key) {
         return 0;

@@ -112,18 +112,25 @@ static int compose(struct fetch_task *task, struct buf *out)
     return buf_error(out);
 }
 
+/* Waiters that still stand give their references back; the request keeps its own. */
+static void cancel_waits(struct fetch_task *task)
+{
+    unsigned cancelled = 0;
+    for (uint32_t i = 0; i < task->fetch.count; i++) {
+        struct fetch_part *part = &task->parts[i];
+        cancelled +=
+            part->partition && partition_fetch_cancel(part->partition, &part->waiter);
+    }
+    atomic_fetch_sub(&task->references, cancelled);
+}
+
 static void fetch_reply(struct http_request *request)
 {
     struct fetch_task *task = http_request_context(request);
     size_t left = task->fetch.max_bytes < FETCH_BYTES_MAX ? task->fetch.max_bytes
                                                           : FETCH_BYTES_MAX;
     struct buf out;
-    for (uint32_t i = 0; i < task->fetch.count; i++) {
-        struct fetch_part *part = &task->parts[i];
-        if (part->partition && partition_fetch_cancel(part->partition, &part->waiter)) {
-            task_unref(task);
-        }
-    }
+    cancel_waits(task);
     for (uint32_t i = 0; i < task->fetch.count; i++) {
         choose_part(task, i, &left);
     }
@@ -177,7 +184,7 @@ static void wait_for_news(struct fetch_task *task)
         atomic_fetch_add(&task->references, 1);
         news = !partition_fetch_park(part->partition, &part->waiter);
         if (news) {
-            task_unref(task);
+            atomic_fetch_sub(&task->references, 1);
         }
     }
     if (news) {

@@ -105,6 +105,7 @@ void replicator_notice(struct replicator *replicator, struct partition *partitio
 
 static void on_fetched(struct peer_call *peer, const struct peer_reply *reply);
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static struct fetch_leader *leader_of(struct replicator *replicator, int32_t id)
 {
     struct fetch_leader *leader = NULL;
@@ -126,6 +127,7 @@ static struct fetch_leader *leader_of(struct replicator *replicator, int32_t id)
 }
 
 /* Takes it out of wherever it waits. A call that carries it goes on without it. */
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void detach(struct replicator *replicator, struct follow *follow)
 {
     if (follow->due_ms) {
@@ -134,7 +136,7 @@ static void detach(struct replicator *replicator, struct follow *follow)
     }
     if (follow->ready) {
         struct fetch_leader *leader = leader_of(replicator, follow->leader);
-        DL_DELETE(leader->ready, follow);
+        DL_DELETE(leader->ready, follow); /* NOLINT: the list's own invariant */
         follow->ready = false;
     }
     if (follow->call) {
@@ -144,9 +146,11 @@ static void detach(struct replicator *replicator, struct follow *follow)
     }
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void forget(struct replicator *replicator, struct follow *follow)
 {
     detach(replicator, follow);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): neighbours are unlinked first
     HASH_DEL(replicator->follows, follow);
     partition_unref(follow->partition);
     free(follow);
@@ -187,6 +191,7 @@ static void consider(struct replicator *replicator, struct follow *follow)
     DL_APPEND(leader->ready, follow);
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void take_notice(struct replicator *replicator, struct partition *partition)
 {
     struct follow *follow = NULL;
@@ -288,9 +293,10 @@ static int fill(struct fetch_leader *leader, struct fetch_call *call,
 {
     struct replicator *replicator = leader->replicator;
     uint32_t count = ready_count(leader);
-    struct follow **items = realloc(call->items, count * sizeof *items);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+    struct follow **items = reallocarray(call->items, count ? count : 1, sizeof *items);
     call->items = items ? items : call->items;
-    fetch->items = calloc(count, sizeof *fetch->items);
+    fetch->items = calloc(count ? count : 1, sizeof *fetch->items);
     if (!items || !fetch->items) {
         return -ENOMEM;
     }
@@ -469,6 +475,7 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
 static void end_pauses(struct replicator *replicator, int64_t *due_ms)
 {
     int64_t now = now_ms(replicator);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): who is forgotten was unlinked first
     while (replicator->paused && replicator->paused->due_ms <= now) {
         struct follow *follow = replicator->paused;
         detach(replicator, follow);
@@ -492,6 +499,7 @@ static void *replicator_main(void *arg)
     return NULL;
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static void free_all(struct replicator *replicator)
 {
     struct fetch_leader *leader;
