@@ -1,8 +1,5 @@
-/* The cluster over a real embedded store: operations, restarts, the tree, threads. */
-#include "coord/cluster_private.h"
-#include "coord/coord.h"
-
-#include "tests/unit/support/scratch.h"
+/* The cluster over a real embedded store: operations, restarts, threads. */
+#include "tests/unit/support/one_node.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -12,131 +9,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-struct fixture {
-    char dir[64];
-    struct mount_config config;
-    struct problems *problems;
-    struct cluster *cluster;
-    char why[500];
-};
-
-static void start(struct fixture *f)
-{
-    struct cluster_params params = {
-        .config = &f->config,
-        .store_dir = f->dir,
-        .instance = "000102030405060708090a0b0c0d0e0f",
-        .clock = &clock_real,
-    };
-
-    f->problems = params.problems = problems_new(&clock_real);
-    assert_non_null(f->problems);
-    assert_int_equal(cluster_open(&params, &f->cluster, f->why, sizeof(f->why)), 0);
-}
-
-static void stop(struct fixture *f)
-{
-    cluster_close(f->cluster);
-    problems_free(f->problems);
-    f->cluster = NULL;
-    f->problems = NULL;
-}
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-
-    if (!f || mount_config_defaults(&f->config) != 0)
-        return -1;
-    scratch_make(f->dir, sizeof(f->dir));
-    start(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    static const char *const names[] = {"store.a", "store.b", "store.a.damaged",
-                                        "store.b.damaged"};
-    struct fixture *f = *state;
-    char path[128];
-
-    stop(f);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", f->dir, names[i]);
-        unlink(path);
-    }
-    rmdir(f->dir);
-    mount_config_free(&f->config);
-    free(f);
-    return 0;
-}
-
-static cJSON *json(const char *text)
-{
-    cJSON *value = NULL;
-
-    assert_int_equal(json_parse(text, strlen(text), &value), 0);
-    return value;
-}
-
-static int create(struct fixture *f, const char *name, const char *settings)
-{
-    cJSON *object = settings ? json(settings) : NULL;
-    int rc = cluster_create_topic(f->cluster, name, object, 1000, 100, 0750, f->why,
-                                  sizeof(f->why));
-
-    cJSON_Delete(object);
-    return rc;
-}
-
-static int set_config(struct fixture *f, const char *name, const char *text)
-{
-    cJSON *object = json(text);
-    int rc = cluster_set_config(f->cluster, name, object, f->why, sizeof(f->why));
-
-    cJSON_Delete(object);
-    return rc;
-}
-
-static int admin(struct fixture *f, const char *operation, const char *text)
-{
-    cJSON *object = json(text);
-    int rc = cluster_admin(f->cluster, operation, object, f->why, sizeof(f->why));
-
-    cJSON_Delete(object);
-    return rc;
-}
-
-/* A topic of the present snapshot; the snapshot is put by the caller. */
-static const struct topic *topic(struct fixture *f, const char *name,
-                                 const struct cluster_snapshot **snapshot)
-{
-    *snapshot = cluster_snapshot_get(f->cluster);
-    return cluster_snapshot_topic(*snapshot, name);
-}
-
-static void expect_file(struct fixture *f, const char *path, const char *expected)
-{
-    struct buf buf;
-
-    buf_init(&buf, 1 << 20);
-    assert_int_equal(cluster_tree_read(f->cluster, path, &buf), 0);
-    assert_string_equal(buf.data ? buf.data : "", expected);
-    buf_free(&buf);
-}
-
-static void expect_in_file(struct fixture *f, const char *path, const char *part)
-{
-    struct buf buf;
-
-    buf_init(&buf, 1 << 20);
-    assert_int_equal(cluster_tree_read(f->cluster, path, &buf), 0);
-    assert_non_null(buf.data);
-    assert_non_null(strstr(buf.data, part));
-    buf_free(&buf);
-}
 
 static void topics_are_made_and_kept(void **state)
 {
@@ -386,182 +258,6 @@ static void lost_topics_are_adopted(void **state)
     cluster_snapshot_put(snapshot);
 }
 
-static void admin_files_do_or_refuse(void **state)
-{
-    struct fixture *f = *state;
-    const struct cluster_snapshot *snapshot;
-    struct buf buf;
-
-    buf_init(&buf, 4096);
-    assert_int_equal(create(f, "t4", "{\"partitions\":2}"), 0);
-    assert_int_equal(create(f, "t5", NULL), 0);
-    assert_int_equal(cluster_tree_read(f->cluster, "admin/last/delete_topics", &buf),
-                     -ENOENT);
-    assert_int_equal(
-        admin(f, "delete_topics", "{\"version\":1,\"topics\":[\"t4\",\"t9\"]}"),
-        E_UNKNOWN_TOPIC);
-    assert_string_equal(f->why, "topic t9: no such topic");
-    expect_in_file(f, "admin/last/delete_topics",
-                   "\"result\":\"refused\",\"reason\":\"topic t9: no such topic\"}\n");
-    assert_non_null(topic(f, "t4", &snapshot));
-    cluster_snapshot_put(snapshot);
-
-    buf_printf(&buf,
-               "{\"version\":1,\"partitions\":[{\"topic\":\"t4\",\"partition\":1,"
-               "\"replicas\":[%d]}]}",
-               (int)f->config.node);
-    assert_int_equal(admin(f, "reassign_partitions", buf.data), 0);
-    buf_clear(&buf);
-    buf_printf(&buf,
-               "{\"version\":1,\"partitions\":[{\"topic\":\"t4\",\"partition\":1,"
-               "\"replicas\":[%d,99]}]}",
-               (int)f->config.node);
-    assert_int_equal(admin(f, "reassign_partitions", buf.data),
-                     E_INVALID_REPLICATION_FACTOR);
-    assert_string_equal(f->why, "t4-1: node 99 is not live");
-    assert_int_equal(admin(f, "preferred_replica_election",
-                           "{\"version\":1,\"partitions\":[{\"topic\":\"t4\","
-                           "\"partition\":0}]}"),
-                     0);
-    expect_in_file(f, "admin/last/preferred_replica_election",
-                   "\"result\":\"done\"}\n");
-    assert_int_equal(admin(f, "preferred_replica_election",
-                           "{\"partitions\":[{\"topic\":\"t4\",\"partition\":2}]}"),
-                     E_INVALID_PARTITION);
-    assert_int_equal(admin(f, "nonsense", "{}"), -ENOENT);
-    assert_int_equal(admin(f, "delete_topics", "{\"topics\":[\"t4\",\"t5\"]}"), 0);
-    assert_null(topic(f, "t4", &snapshot));
-    assert_int_equal(snapshot->topic_count, 0);
-    cluster_snapshot_put(snapshot);
-    assert_false(cluster_admin_running(f->cluster, "delete_topics"));
-    buf_free(&buf);
-}
-
-static void malformed_admin_requests(void **state)
-{
-    static const char *const bad[][2] = {
-        {"delete_topics", "[]"},
-        {"delete_topics", "{}"},
-        {"delete_topics", "{\"topics\":\"t\"}"},
-        {"delete_topics", "{\"topics\":[1]}"},
-        {"delete_topics", "{\"topics\":[\"t\",\"t\"]}"},
-        {"delete_topics", "{\"version\":2,\"topics\":[\"t\"]}"},
-        {"delete_topics", "{\"topics\":[\"t\"],\"x\":1}"},
-        {"preferred_replica_election", "{\"partitions\":[\"t\"]}"},
-        {"preferred_replica_election", "{\"partitions\":[{\"topic\":\"t\"}]}"},
-        {"reassign_partitions", "{\"partitions\":[{\"topic\":\"t\",\"partition\":0}]}"},
-        {"reassign_partitions",
-         "{\"partitions\":[{\"topic\":\"t\",\"partition\":0,\"replicas\":[]}]}"},
-        {"reassign_partitions",
-         "{\"partitions\":[{\"topic\":\"t\",\"partition\":0,\"replicas\":[\"x\"]}]}"},
-    };
-    struct fixture *f = *state;
-
-    assert_int_equal(create(f, "t", NULL), 0);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_equal(err_errno(admin(f, bad[i][0], bad[i][1])), EINVAL);
-        assert_true(f->why[0] != '\0');
-    }
-}
-
-static int gather(void *arg, const char *name, bool is_dir)
-{
-    struct buf *buf = arg;
-
-    return buf_printf(buf, "%s%s ", name, is_dir ? "/" : "");
-}
-
-static void expect_list(struct fixture *f, const char *path, const char *expected)
-{
-    struct buf buf;
-
-    buf_init(&buf, 4096);
-    assert_int_equal(cluster_tree_list(f->cluster, path, gather, &buf), 0);
-    assert_string_equal(buf.data ? buf.data : "", expected);
-    buf_free(&buf);
-}
-
-static void the_tree_shows_it(void **state)
-{
-    struct fixture *f = *state;
-    enum cluster_node_kind kind;
-    char expected[200];
-    int node = (int)f->config.node;
-
-    assert_int_equal(create(f, "t", "{\"partitions\":2}"), 0);
-    expect_list(f, "", "admin/ brokers/ controller controller_epoch problems ");
-    expect_list(f, "brokers/topics", "t/ ");
-    expect_list(f, "brokers/topics/t", "assignment partitions/ ");
-    expect_list(f, "brokers/topics/t/partitions", "0/ 1/ ");
-    expect_list(f, "brokers/topics/t/partitions/1", "state ");
-    expect_list(f, "admin", "last/ ");
-    expect_list(f, "admin/last", "");
-    snprintf(expected, sizeof(expected), "{\"version\":1,\"brokerid\":%d}\n", node);
-    expect_file(f, "controller", expected);
-    expect_file(f, "controller_epoch", "1\n");
-    snprintf(expected, sizeof(expected),
-             "{\"controller_epoch\":1,\"leader\":%d,\"version\":1,\"leader_epoch\":0,"
-             "\"isr\":[%d]}\n",
-             node, node);
-    expect_file(f, "brokers/topics/t/partitions/1/state", expected);
-    snprintf(expected, sizeof(expected),
-             "{\"version\":1,\"partitions\":{\"0\":[%d],\"1\":[%d]},\"id\":\"", node,
-             node);
-    expect_in_file(f, "brokers/topics/t/assignment", expected);
-    snprintf(expected, sizeof(expected), "brokers/ids/%d", node);
-    expect_in_file(f, expected, "{\"jmx_port\":-1,\"host\":");
-    expect_in_file(f, expected, "\"epoch\":");
-    expect_file(f, "problems", "");
-    assert_int_equal(cluster_tree_kind(f->cluster, "admin/delete_topics", &kind), 0);
-    assert_int_equal(kind, CLUSTER_ADMIN_FILE);
-    assert_int_equal(cluster_tree_kind(f->cluster, "brokers", &kind), 0);
-    assert_int_equal(kind, CLUSTER_DIR);
-    assert_int_equal(cluster_tree_kind(f->cluster, "problems", &kind), 0);
-    assert_int_equal(kind, CLUSTER_FILE);
-}
-
-static void the_tree_has_nothing_else(void **state)
-{
-    static const char *const absent[] = {
-        "x",
-        "controller/x",
-        "brokers/x",
-        "brokers/ids/99",
-        "brokers/ids/01",
-        "brokers/ids/x/y",
-        "brokers/topics/u",
-        "brokers/topics/t/x",
-        "brokers/topics/t/assignment/x",
-        "brokers/topics/t/partitions/1",
-        "brokers/topics/t/partitions/00",
-        "brokers/topics/t/partitions/0/x",
-        "brokers/topics/t/partitions/0/state/x",
-        "admin/x",
-        "admin/last/x",
-        "admin/last/delete_topics",
-        "admin/delete_topics/x",
-        "/",
-        "brokers//ids",
-        "problems/",
-    };
-    struct fixture *f = *state;
-    enum cluster_node_kind kind;
-    struct buf buf;
-
-    buf_init(&buf, 4096);
-    assert_int_equal(create(f, "t", NULL), 0);
-    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
-        assert_int_equal(cluster_tree_kind(f->cluster, absent[i], &kind), -ENOENT);
-        assert_int_equal(cluster_tree_read(f->cluster, absent[i], &buf), -ENOENT);
-    }
-    assert_int_equal(cluster_tree_read(f->cluster, "admin/delete_topics", &buf),
-                     -ENOENT);
-    assert_int_equal(cluster_tree_read(f->cluster, "brokers", &buf), -EISDIR);
-    assert_int_equal(cluster_tree_list(f->cluster, "controller", gather, &buf),
-                     -ENOTDIR);
-    buf_free(&buf);
-}
-
 /* Another program's values in the store are left out and named. */
 static void foreign_values_are_ignored(void **state)
 {
@@ -789,7 +485,8 @@ static void a_snapshot_outlives_its_cluster(void **state)
     start(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name)                                                                     \
+    cmocka_unit_test_setup_teardown(name, one_node_setup, one_node_teardown)
 
 int main(void)
 {
@@ -802,10 +499,6 @@ int main(void)
         TEST(a_whole_config_can_be_written_back),
         TEST(owners_are_kept),
         TEST(lost_topics_are_adopted),
-        TEST(admin_files_do_or_refuse),
-        TEST(malformed_admin_requests),
-        TEST(the_tree_shows_it),
-        TEST(the_tree_has_nothing_else),
         TEST(foreign_values_are_ignored),
         TEST(another_node_id_leads_nothing),
         TEST(subscribers_see_every_change),

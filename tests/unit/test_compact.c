@@ -87,13 +87,15 @@ static void make_message(struct rig *rig, int key, bool tombstone)
 static void append_random(struct rig *rig, int keys)
 {
     char text[8 * LINE_MAX_BYTES] = "";
+    size_t used = 0;
     uint32_t lines = 1 + (uint32_t)fake_disk_random(rig->log.fake, 7);
     for (uint32_t i = 0; i < lines; i++) {
         bool keyless = fake_disk_random(rig->log.fake, 12) == 0;
         make_message(
             rig, keyless ? -1 : (int)fake_disk_random(rig->log.fake, (uint64_t)keys),
             fake_disk_random(rig->log.fake, 10) == 0);
-        strcat(text, rig->messages[rig->count - 1].line);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s",
+                                 rig->messages[rig->count - 1].line);
     }
     assert_int_equal(append_text(rig, text, lines, -1, -1), 0);
 }
