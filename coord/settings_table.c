@@ -281,10 +281,11 @@ static const struct setting table_mount[] = {
      .initial_text = "",
      .valid = valid_file,
      .allowed = "a path, or nothing",
-     .help = "File of a secret that all nodes of the cluster share, 16 to 512 printable "
-             "characters in one line; with it, what nodes tell each other is taken from "
-             "who knows it alone. Without: from this user's and root's processes, "
-             "tokens and certificates"},
+     .help =
+         "File of a secret that all nodes of the cluster share, 16 to 512 printable "
+         "characters in one line; with it, what nodes tell each other is taken from "
+         "who knows it alone. Without: from this user's and root's processes, "
+         "tokens and certificates"},
     {.name = "rack",
      .type = SETTING_STRING,
      AT(rack),

@@ -51,8 +51,8 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
 
 /*
  * Among other nodes: tells the cluster which replicas here may lack what they once
- * acknowledged, after all are open. Between broker_start() and cluster_join(). Blocks on
- * recovery and on the store. 0, or as cluster_take_out().
+ * acknowledged, after all are open. Between broker_start() and cluster_join(). Blocks
+ * on recovery and on the store. 0, or as cluster_take_out().
  */
 int broker_take_out_suspects(struct broker *broker);
 

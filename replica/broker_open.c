@@ -123,7 +123,8 @@ static void run_job(struct broker *broker, struct open_job *job, bool stopping)
     const struct topic *topic =
         cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
     struct partition *partition =
-        stopping ? NULL : broker_open_partition(broker, job->snapshot, topic, job->key.index);
+        stopping ? NULL
+                 : broker_open_partition(broker, job->snapshot, topic, job->key.index);
     publish(broker, &job->key, partition);
     if (partition) {
         catch_up(broker, job, topic);

@@ -1,7 +1,8 @@
 /*
- * An extent: a run of log bytes that lies in one file, pinned so that the file stays open
- * until extent_release(). The bytes were checked against their checksums, and stay as they
- * are while the extent is held: a segment is never cut below the high watermark.
+ * An extent: a run of log bytes that lies in one file, pinned so that the file stays
+ * open until extent_release(). The bytes were checked against their checksums, and stay
+ * as they are while the extent is held: a segment is never cut below the high
+ * watermark.
  *
  * Owner: whoever asked for it. Any thread.
  */
@@ -14,9 +15,9 @@
 struct segment;
 
 struct extent {
-    int fd;          /* for pread, splice or sendfile */
-    int64_t at;      /* offset in that file */
-    size_t length;   /* may be less than asked: an extent ends with its segment */
+    int fd;           /* for pread, splice or sendfile */
+    int64_t at;       /* offset in that file */
+    size_t length;    /* may be less than asked: an extent ends with its segment */
     int64_t position; /* log position of the first byte */
     struct segment *segment; /* pin; private */
 };

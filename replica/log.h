@@ -4,23 +4,23 @@
  *
  * Three coordinates name a place in a log:
  *   offset    counts messages, from 0; the only one that other nodes know
- *   position  counts bytes since this process opened the log; local and monotonic, so that
- *             an open view stays right while segments are dropped or compacted
- *   place     both, always at the beginning of a message
+ *   position  counts bytes since this process opened the log; local and monotonic, so
+ * that an open view stays right while segments are dropped or compacted place     both,
+ * always at the beginning of a message
  *
- * Locks and threads: appends, truncation, roll, retention and compaction's switch need the
- * caller's append lock (one at a time). Everything else may run on any thread beside them;
- * log->lock (private, short, never held during I/O) guards the segment table.
+ * Locks and threads: appends, truncation, roll, retention and compaction's switch need
+ * the caller's append lock (one at a time). Everything else may run on any thread
+ * beside them; log->lock (private, short, never held during I/O) guards the segment
+ * table.
  *
  *     log_open(&params, &log);
  *     pthread_mutex_lock(&append_lock);
- *     batch = (struct batch){.message_count = 2, .length = n, .timestamp_ms = now, ...};
- *     rc = log_append(log, &batch, bytes);     // batch.base_offset, .position now set
- *     pthread_mutex_unlock(&append_lock);
- *     rc = log_flush(log, &flushed_offset);
+ *     batch = (struct batch){.message_count = 2, .length = n, .timestamp_ms = now,
+ * ...}; rc = log_append(log, &batch, bytes);     // batch.base_offset, .position now
+ * set pthread_mutex_unlock(&append_lock); rc = log_flush(log, &flushed_offset);
  *
- * Kafka calls these segments, offset index and recovery point; the rules are the same but
- * for the text format.
+ * Kafka calls these segments, offset index and recovery point; the rules are the same
+ * but for the text format.
  */
 #ifndef TOPICFS_LOG_H
 #define TOPICFS_LOG_H
@@ -38,7 +38,8 @@ struct file_cache; /* replica/file_cache.h: the bounded set of open segment file
 /* Set by compaction alone. */
 enum batch_flag {
     BATCH_TOMBSTONES = 1, /* all messages are: a key and no value */
-    BATCH_SUPERSEDED = 2, /* its keys have later messages; it is kept for its producer */
+    BATCH_SUPERSEDED =
+        2, /* its keys have later messages; it is kept for its producer */
 };
 
 /* One index entry, decoded. */
@@ -65,13 +66,14 @@ struct log_bounds {
     struct log_place start; /* first message kept */
     struct log_place end;   /* log end offset: where the next message goes */
     int64_t last_timestamp_ms;
-    uint64_t rewrites; /* rises with every compaction */
+    uint64_t rewrites;  /* rises with every compaction */
     int64_t size_bytes; /* on disk, text and indexes */
 };
 
 enum log_recovery {
-    LOG_CLEAN,          /* the marker of a clean stop was found */
-    LOG_PROCESS_CRASHED, /* same boot id: the page cache is intact; flush before trusting */
+    LOG_CLEAN,           /* the marker of a clean stop was found */
+    LOG_PROCESS_CRASHED, /* same boot id: the page cache is intact; flush before
+                            trusting */
     LOG_MACHINE_CRASHED, /* what was not flushed may be gone or garbage */
 };
 
@@ -84,7 +86,7 @@ struct log_damage {
 };
 
 struct log_params {
-    const struct disk *disk;   /* borrowed, like all pointers here but `dir` */
+    const struct disk *disk; /* borrowed, like all pointers here but `dir` */
     struct file_cache *files;
     const struct clock *clock;
     const char *dir; /* copied; created when absent and `may_create` */
@@ -97,7 +99,8 @@ struct log_params {
     int64_t flushed_offset;
     int64_t high_watermark;
     int64_t log_end_offset; /* a floor for new offsets, should the files be lost */
-    /* Called for every damage found, at open or later, from any thread, no lock held. */
+    /* Called for every damage found, at open or later, from any thread, no lock held.
+     */
     void (*on_damage)(void *arg, const struct log_damage *damage);
     void *arg;
 };
@@ -120,8 +123,8 @@ void log_reconfigure(struct log *log, const struct topic_config *config);
 void log_bounds_get(struct log *log, struct log_bounds *out);
 
 /*
- * Appends one batch; takes message_count, length, leader_epoch, producer and flags, and a
- * timestamp that is raised to the last one's if lower. Sets base_offset, position,
+ * Appends one batch; takes message_count, length, leader_epoch, producer and flags, and
+ * a timestamp that is raised to the last one's if lower. Sets base_offset, position,
  * timestamp_ms and payload_hash. Rolls to a new segment first where segment_bytes or
  * segment_ms ask for it. The bytes are in the page cache when it returns, not flushed.
  * On error nothing was appended: -ENOSPC, another negative errno (E_OFFLINE if the file
@@ -138,10 +141,10 @@ int log_append(struct log *log, struct batch *batch, const void *bytes);
 int log_append_verbatim(struct log *log, struct batch *batch, const void *bytes);
 
 /*
- * Makes everything appended before the call durable; *flushed is the log end offset at the
- * call. A failure is final: the data may be gone, so the log turns E_OFFLINE and is not
- * flushed again; but for -EMFILE, -ENFILE and -ENOMEM: nothing happened, call it again.
- * One at a time per log; appends may go on meanwhile.
+ * Makes everything appended before the call durable; *flushed is the log end offset at
+ * the call. A failure is final: the data may be gone, so the log turns E_OFFLINE and is
+ * not flushed again; but for -EMFILE, -ENFILE and -ENOMEM: nothing happened, call it
+ * again. One at a time per log; appends may go on meanwhile.
  */
 int log_flush(struct log *log, int64_t *flushed);
 
@@ -149,19 +152,19 @@ int log_flush(struct log *log, int64_t *flushed);
 int log_truncate(struct log *log, int64_t offset);
 
 /*
- * The bytes from `position` on, at most max_bytes and not beyond `limit_position`, as one
- * extent. `rewrites` is log_bounds.rewrites when the reader's view was made. Length 0 at
- * the limit. E_OFFSET_BELOW_START, E_RANGE_REWRITTEN, E_DAMAGED, a negative errno.
+ * The bytes from `position` on, at most max_bytes and not beyond `limit_position`, as
+ * one extent. `rewrites` is log_bounds.rewrites when the reader's view was made. Length
+ * 0 at the limit. E_OFFSET_BELOW_START, E_RANGE_REWRITTEN, E_DAMAGED, a negative errno.
  */
-int log_read(struct log *log, int64_t position, size_t max_bytes, int64_t limit_position,
-             uint64_t rewrites, struct extent *out);
+int log_read(struct log *log, int64_t position, size_t max_bytes,
+             int64_t limit_position, uint64_t rewrites, struct extent *out);
 
 /*
  * Places. All look only at what lies below the place `end` (the high watermark), which
  * is also the answer where nothing lies at or after what was asked for.
- * By offset: the message with that offset, or the first after it (compaction leaves holes);
- * E_OFFSET_BELOW_START below the log start. By time: the first message at or after it. By count:
- * the last n messages. By position: the message that contains it.
+ * By offset: the message with that offset, or the first after it (compaction leaves
+ * holes); E_OFFSET_BELOW_START below the log start. By time: the first message at or
+ * after it. By count: the last n messages. By position: the message that contains it.
  */
 int log_find_offset(struct log *log, int64_t offset, const struct log_place *end,
                     struct log_place *out);
@@ -170,7 +173,8 @@ int log_find_time(struct log *log, int64_t time_ms, const struct log_place *end,
 int log_find_last(struct log *log, int64_t count, const struct log_place *end,
                   struct log_place *out);
 /* The batch whose bytes contain `position`; -ENOENT at or after the log's end. */
-int log_batch_at(struct log *log, int64_t position, uint64_t rewrites, struct batch *out);
+int log_batch_at(struct log *log, int64_t position, uint64_t rewrites,
+                 struct batch *out);
 
 /* Calls fn for every batch from offset on, in order; nonzero from fn ends it and is
  * returned. For producer state and for followers. */
@@ -189,8 +193,10 @@ struct log_segment_info {
     bool damaged;
 };
 int log_each_segment(struct log *log,
-                     int (*fn)(void *arg, const struct log_segment_info *info), void *arg);
-int log_segment_find(struct log *log, int64_t base_offset, struct log_segment_info *out);
+                     int (*fn)(void *arg, const struct log_segment_info *info),
+                     void *arg);
+int log_segment_find(struct log *log, int64_t base_offset,
+                     struct log_segment_info *out);
 
 /*
  * Drops closed segments wholly below `high_watermark` by retention_ms and
@@ -200,8 +206,8 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms);
 /* Raises the log start to `offset` (never lowers it) and drops segments wholly below.
  * [append lock] */
 int log_raise_start(struct log *log, int64_t offset);
-/* Drops all that the log holds, and begins anew at `offset`, wherever that is. Positions
- * go on. [append lock] */
+/* Drops all that the log holds, and begins anew at `offset`, wherever that is.
+ * Positions go on. [append lock] */
 int log_restart(struct log *log, int64_t offset);
 
 /* Removes all files of the log. The log must be closed. */

@@ -75,10 +75,10 @@ struct produce_waiter {
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    bool await_flush;     /* waits for the flush instead of the high watermark */
-    bool remote;          /* of another node: ends with this node's leadership */
-    bool cut;             /* what it waits for is not in the log any more */
-    int32_t leader_epoch; /* in which it was appended */
+    bool await_flush;           /* waits for the flush instead of the high watermark */
+    bool remote;                /* of another node: ends with this node's leadership */
+    bool cut;                   /* what it waits for is not in the log any more */
+    int32_t leader_epoch;       /* in which it was appended */
     struct outbox_write *write; /* where it waits to be sent at all */
     bool parked;
 };

@@ -92,9 +92,9 @@ void partition_isr_outcome(struct partition *partition,
 /* The store was read after the last outcome. */
 void partition_isr_reread(struct partition *partition);
 
-/* May this replica lack what it once acknowledged? It can't be used (its disk failed, or
- * it diverged), or `crashed`: the machine did, and its flush policy is not `ack`. *out:
- * all but the id. */
+/* May this replica lack what it once acknowledged? It can't be used (its disk failed,
+ * or it diverged), or `crashed`: the machine did, and its flush policy is not `ack`.
+ * *out: all but the id. */
 bool partition_suspect(struct partition *partition, bool crashed, struct suspect *out);
 
 /* Whether the session's deadline has passed without a word from the store. That it is

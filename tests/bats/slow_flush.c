@@ -1,7 +1,7 @@
 /*
- * Preloaded into the daemon: while the file $SLOW_FLUSH exists, every fdatasync and fsync
- * takes as many ms longer as stand in it, as on a slow disk, so that tests can meet a
- * write while it waits.
+ * Preloaded into the daemon: while the file $SLOW_FLUSH exists, every fdatasync and
+ * fsync takes as many ms longer as stand in it, as on a slow disk, so that tests can
+ * meet a write while it waits.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
