@@ -210,9 +210,22 @@ static int connect_error(CURL *easy)
     return number == ECONNREFUSED ? -ECONNREFUSED : -EHOSTUNREACH;
 }
 
+/* curl tries again by itself where a connection that it had kept turns out to be dead:
+ * the request may have been read by who then died, and only the new connection was
+ * refused. */
+static bool was_sent(CURL *easy)
+{
+    long bytes = 0;
+    (void)curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
 static int outcome(CURL *easy, CURLcode code)
 {
     curl_off_t begun = 0;
+    if (code != CURLE_OK && was_sent(easy)) {
+        return code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT : -EIO;
+    }
     switch (code) {
     case CURLE_OK:
         return status_error(easy);
