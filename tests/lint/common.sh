@@ -16,7 +16,7 @@ files() {
     else
         local pattern
         for pattern in "$@"; do
-            find . -path './build*' -prune -o -type f -name "${pattern##*/}" -printf '%P\0'
+            find . -path './build*' -prune -o -type f -path "./$pattern" -printf '%P\0'
         done
     fi
 }
