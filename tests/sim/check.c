@@ -120,6 +120,7 @@ static void complete(struct world *world, int32_t slot, int32_t id, int64_t from
     if (from < log->log_start) {
         from = log->log_start;
     }
+    from = from < committed->log_start ? committed->log_start : from;
     uint32_t i = simlog_find(committed, from);
     uint32_t j = simlog_find(log, from);
     uint32_t limit = flush_ack ? log->flushed : log->count;
@@ -176,6 +177,7 @@ static void compare(struct world *world, const struct node *node, int32_t slot,
     const struct simlog *committed = &world->check->slots[slot].committed;
     const struct simlog *log = &node->logs[slot];
     from = from < log->log_start ? log->log_start : from;
+    from = from < committed->log_start ? committed->log_start : from;
     uint32_t i = simlog_find(committed, from);
     uint32_t j = simlog_find(log, from);
     for (; i < committed->count && committed->batches[i].base_offset < to; i++, j++) {
@@ -313,30 +315,38 @@ static void possible_loss(struct world *world, int32_t slot,
         &world->store.entries[KEY_PARTITION + slot].value.partition;
     const struct simlog *log = &world->nodes[state->leader - 1]->logs[slot];
     struct simlog *committed = &registry->committed;
-    uint32_t kept = 0;
     if (settings->flush_ack && settings->unclean_wait_ms < 0) {
         world_violation(world, "p%d: an election that may lose messages, in epoch %d",
                         slot, state->leader_epoch);
         return;
     }
-    while (kept < committed->count && log->topic_id == registry->topic_id &&
-           committed->batches[kept].base_offset < log->log_start) {
+    /* What the new leader has, from its start on, as far as it is the same. */
+    int64_t start = log->topic_id == registry->topic_id ? log->log_start : 0;
+    uint32_t limit = log->topic_id != registry->topic_id ? 0
+                     : settings->flush_ack               ? log->flushed
+                                                         : log->count;
+    int64_t from = start > committed->log_start ? start : committed->log_start;
+    uint32_t first = simlog_find(committed, from);
+    uint32_t at = simlog_find(log, from);
+    uint32_t kept = 0;
+    while (first + kept < committed->count && at + kept < limit &&
+           same(&committed->batches[first + kept], &log->batches[at + kept])) {
         kept++;
     }
-    uint32_t at = simlog_find(log, log->log_start);
-    uint32_t limit = settings->flush_ack ? log->flushed : log->count;
-    while (kept < committed->count && at < limit &&
-           same(&committed->batches[kept], &log->batches[at])) {
-        kept++;
-        at++;
-    }
-    for (uint32_t i = kept; i < committed->count; i++) {
-        *committed_at(world->check, committed->batches[i].payload) = 0;
+    for (uint32_t i = 0; i < committed->count; i++) {
+        if (i < first || i >= first + kept) {
+            *committed_at(world->check, committed->batches[i].payload) = 0;
+        }
     }
     WORLD_TRACE(world, "p%d: epoch %d may lose messages, %u batches are lost", slot,
-                state->leader_epoch, committed->count - kept);
+                state->leader_epoch, committed->count - first - kept);
+    if (kept) {
+        memmove(committed->batches, committed->batches + first,
+                kept * sizeof committed->batches[0]);
+    }
     committed->count = kept;
     committed->flushed = 0;
+    committed->log_start = kept ? from : start;
     registry->lossy_epoch = state->lossy_epoch;
 }
 
