@@ -229,7 +229,7 @@ static void test_refusals(void **state)
     assert_int_equal(check_data_directory(empty, false, out), -EINVAL);
     (void)fclose(out);
     /* Somebody else's directory; what looks like a partition's name is not enough. */
-    char other[64];
+    char other[80];
     (void)snprintf(other, sizeof other, "%s/dbus-1", empty);
     assert_int_equal(mkdir(other, 0700), 0);
     out = fmemopen(fixture->report, sizeof fixture->report, "w");
