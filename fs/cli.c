@@ -44,6 +44,7 @@ struct parsing {
     char *why;
     size_t why_size;
     int rc;
+    bool after_coord; /* the option before was coord, or a host that goes with it */
 };
 
 static int refuse(struct parsing *parsing, const char *format, ...)
@@ -118,6 +119,29 @@ static int set_setting(struct parsing *parsing, const char *name, const char *va
     return 0;
 }
 
+/* "h2:2379" behind "coord=etcd://h1:2379": the comma before it is one of a list of
+ * hosts, which nobody wants to escape. */
+static bool is_next_host(const struct parsing *parsing, const char *option)
+{
+    const char *port = strrchr(option, ':');
+
+    return parsing->after_coord && strchr(option, '=') == NULL && port != NULL &&
+           port != option && port[1] != '\0' &&
+           strspn(port + 1, "0123456789") == strlen(port + 1);
+}
+
+static int add_host(struct parsing *parsing, const char *option)
+{
+    char *value = NULL;
+    int rc;
+
+    if (asprintf(&value, "%s,%s", parsing->cli->config.coord, option) < 0)
+        return no_memory(parsing);
+    rc = set_setting(parsing, "coord", value);
+    free(value);
+    return rc;
+}
+
 static int take_setting(struct parsing *parsing, const char *option)
 {
     const char *equals = strchr(option, '=');
@@ -135,6 +159,7 @@ static int take_setting(struct parsing *parsing, const char *option)
     if (name == NULL)
         return no_memory(parsing);
     rc = set_setting(parsing, name, equals + 1);
+    parsing->after_coord = strcmp(name, "coord") == 0;
     free(name);
     return rc;
 }
@@ -150,6 +175,9 @@ static int take_mount_option(struct parsing *parsing, const char *option)
         return refuse(parsing, "-o is an option of \"topicfs mount\" only");
     if (option[0] == '\0')
         return 0;
+    if (is_next_host(parsing, option))
+        return add_host(parsing, option);
+    parsing->after_coord = false;
     if (word != NULL)
         return word->use == WORD_PASS ? pass_to_fuse(parsing, option) : 0;
     if (is_ignored(option))

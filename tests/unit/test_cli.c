@@ -156,6 +156,16 @@ static void test_comma_in_a_value(void **state)
     assert_string_equal(cli.config.data, "/srv/a\\b");
     cli_free(&cli);
     ASSERT_REFUSED("backslash", "mount", "-o", "key_delimiter=\\t", "/m");
+
+    /* The members of a store are a list; what follows it is an option again. */
+    assert_int_equal(PARSE(&cli, "mount", "-o",
+                           "coord=etcd://h1:2379,h2:2379,[::1]:23,node=7,ro", "/m"),
+                     0);
+    assert_string_equal(cli.config.coord, "etcd://h1:2379,h2:2379,[::1]:23");
+    assert_int_equal(cli.config.node, 7);
+    cli_free(&cli);
+    ASSERT_REFUSED("h2:2379", "mount", "-o", "coord=etcd://h1:2379,ro,h2:2379", "/m");
+    ASSERT_REFUSED("h2:x", "mount", "-o", "coord=etcd://h1:2379,h2:x", "/m");
     ASSERT_REFUSED("backslash", "mount", "-okey_delimiter=\\054", "/m");
 }
 
