@@ -195,3 +195,35 @@ teardown() { end_cluster; }
     assert_output ""
     wait_for 20 one_controller
 }
+
+@test "cluster says what it can't do; down leaves nothing running" {
+    C=
+    TOPICFS_CLUSTER_DIR=$(mktemp -u /tmp/topicfs-test.XXXXXX)
+    export TOPICFS_CLUSTER_DIR
+    run -1 "$CLUSTER" status
+    assert_output --partial "there is no cluster in $TOPICFS_CLUSTER_DIR"
+    run -16 "$CLUSTER" up 0
+    run -16 "$CLUSTER" up 3 --etcd 2
+    run -16 "$CLUSTER" restart
+    run -0 "$CLUSTER" down
+    fresh_cluster 1
+    local pids
+    pids=$(cut -d' ' -f1 "$C"/run/*.pid)
+    run -1 "$CLUSTER" kill 7
+    assert_output --partial "it has: n1 etcd1"
+    run -0 "$CLUSTER" stop 1
+    run -0 "$CLUSTER" stop 1
+    assert_output "n1 does not run"
+    run -0 "$CLUSTER" start 1
+    run -0 "$CLUSTER" start 1
+    echo hi >"$C/mine"
+    run -0 "$CLUSTER" down --delete
+    local pid
+    for pid in $pids; do wait_for 5 ended "$pid"; done
+    # What it did not make, it leaves.
+    run -0 ls "$C"
+    assert_output mine
+    rm "$C/mine"
+    rmdir "$C"
+    C=
+}
