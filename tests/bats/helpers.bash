@@ -130,7 +130,8 @@ start_daemon() {
         </dev/null >>"$DAEMON_LOG" 2>&1 3>&- 4>&- &
     DAEMON=$!
     local deadline=$(($(now_ms) + 30000 * TOPICFS_TEST_SLOW))
-    until mountpoint -q "$MNT" && [ -d "$MNT/topics" ]; do
+    # Attributes of a mount that died may still be cached: only an open goes to the daemon.
+    until mountpoint -q "$MNT" && { : <"$MNT/cluster/controller"; } 2>/dev/null; do
         if ended "$DAEMON"; then
             echo "the daemon ended while starting:"
             tail -n 20 "$DAEMON_LOG"
