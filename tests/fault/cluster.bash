@@ -34,6 +34,9 @@ end_cluster() {
         return 1
     fi
     within 90 "$CLUSTER" down --delete >/dev/null
+    # What the test itself made.
+    chattr -i "$C"/*/ 2>/dev/null || true
+    rm -rf --one-file-system "$C"
 }
 
 cluster_topic() { # NAME [JSON]: three replicas, and every node has it
