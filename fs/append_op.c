@@ -88,7 +88,7 @@ static int outcome(const struct append_op *op)
         if (!part->cancelled)
             return part->result.error;
         /* Nothing appended says more than "may commit later", which is no lie then. */
-        if (given_up == 0 || part->result.end.offset > 0)
+        if (given_up == 0 || append_part_stands(part))
             given_up = part->result.error;
     }
     if (given_up != 0 && op->reason == PARKING_INTERRUPTED)
@@ -200,12 +200,29 @@ int append_op_produce(struct append_part *part, struct partition *partition,
     return result.error;
 }
 
-int append_op_await(struct append_part *part, struct partition *partition,
-                    int64_t end_offset, bool durable)
+int append_op_resume(struct append_part *part, struct partition *partition,
+                     const char *bytes, size_t length, uint32_t count)
+{
+    const struct produce_result left = part->result;
+    struct produce_result result = {0};
+    int rc;
+    part->handle = partition;
+    rc = partition_resume(partition, &left, &part->waiter, &result);
+    if (rc == PRODUCE_GONE)
+        return append_op_produce(part, partition, bytes, length, count);
+    if (rc == PRODUCE_PENDING)
+        return 0;
+    part->result = result;
+    append_op_skip(part);
+    return result.error;
+}
+
+int append_op_sync(struct append_part *part, struct partition *partition,
+                   int64_t end_offset)
 {
     struct produce_result result = {0};
     part->handle = partition;
-    if (partition_await(partition, end_offset, durable, &part->waiter, &result) ==
+    if (partition_sync(partition, end_offset, &part->waiter, &result) ==
         PRODUCE_PENDING)
         return 0;
     part->result = result;
@@ -218,10 +235,15 @@ bool append_op_pending(const struct append_op *op)
     return atomic_load(&op->remaining) > 1;
 }
 
+bool append_part_stands(const struct append_part *part)
+{
+    return part->result.end.offset > 0 || part->result.ticket != 0;
+}
+
 bool append_op_appended(const struct append_op *op)
 {
     for (size_t i = 0; i < op->part_count; i++)
-        if (op->parts[i].result.end.offset > 0)
+        if (append_part_stands(&op->parts[i]))
             return true;
     return false;
 }

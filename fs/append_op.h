@@ -39,7 +39,7 @@ struct append_part {
     struct partition *handle; /* borrowed from the appender; NULL: not handed over */
     int32_t slot;             /* in appender->ends */
     bool cancelled;
-    struct produce_result result; /* end.offset 0: nothing was appended */
+    struct produce_result result; /* see append_part_stands() */
 };
 
 /* How keys went to partitions: a resumed write must split as it did before. */
@@ -123,12 +123,17 @@ void append_op_arm(struct append_op *op, struct reply *reply);
  * error that came now, else 0. */
 int append_op_produce(struct append_part *part, struct partition *partition,
                       const char *bytes, size_t length, uint32_t count);
-int append_op_await(struct append_part *part, struct partition *partition,
-                    int64_t end_offset, bool durable);
+int append_op_sync(struct append_part *part, struct partition *partition,
+                   int64_t end_offset);
+/* Goes on with what was given up; produces the bytes anew if nothing of it is left. */
+int append_op_resume(struct append_part *part, struct partition *partition,
+                     const char *bytes, size_t length, uint32_t count);
 /* The part ends with its present result. */
 void append_op_skip(struct append_part *part);
 
-/* Some part was appended. */
+/* The part was appended, or is on its way to be. */
+bool append_part_stands(const struct append_part *part);
+/* Some part stands. */
 bool append_op_appended(const struct append_op *op);
 /* Some part has not ended yet. */
 bool append_op_pending(const struct append_op *op);

@@ -50,7 +50,7 @@ struct partition *append_route_handle(struct appender *appender, int32_t slot)
 static int submit_part(struct append_part *part, const struct partitioner_batch *batch)
 {
     struct partition *partition = append_route_handle(part->op->appender, part->slot);
-    bool appended = part->result.end.offset > 0;
+    bool appended = append_part_stands(part);
     if (appended && part->result.error == 0) {
         append_op_skip(part); /* acknowledged before the interrupt */
         return 0;
@@ -61,7 +61,8 @@ static int submit_part(struct append_part *part, const struct partitioner_batch 
         return E_NO_LEADER;
     }
     if (appended)
-        return append_op_await(part, partition, part->result.end.offset, false);
+        return append_op_resume(part, partition, batch->bytes, batch->length,
+                                batch->count);
     return append_op_produce(part, partition, batch->bytes, batch->length,
                              batch->count);
 }
@@ -80,7 +81,7 @@ void append_route_submit(struct append_op *op, const struct partitioner_batch *b
             refused = submit_part(part, &batches[i]);
             continue;
         }
-        if (part->result.end.offset == 0)
+        if (!append_part_stands(part))
             part->result.error = refused;
         append_op_skip(part);
     }

@@ -475,7 +475,7 @@ static int sync_ordered(struct appender *appender, struct reply *reply)
         if (end == 0)
             append_op_skip(part);
         else
-            (void)append_op_await(part, append_route_handle(appender, slot), end, true);
+            (void)append_op_sync(part, append_route_handle(appender, slot), end);
     }
     append_op_launch(op);
     return 0;

@@ -220,6 +220,7 @@ void partition_free(struct partition *partition)
     log_close(partition->log);
     producer_state_free(partition->producers);
     epochs_free(&partition->epochs);
+    partition_tickets_free(partition);
     pthread_mutex_destroy(&partition->dir_lock);
     pthread_mutex_destroy(&partition->append_lock);
     pthread_mutex_destroy(&partition->lock);
@@ -238,8 +239,19 @@ int partition_refusal(const struct partition *partition)
 /* ---- waiters ------------------------------------------------------------------------
  */
 
-static bool produce_is_done(const struct partition *partition,
-                            struct produce_waiter *waiter)
+/* [lock] On disk here, and wherever it counts. What came from a leader meanwhile may
+ * not have been flushed yet. */
+static bool sync_is_done(struct partition *partition, int64_t end_offset)
+{
+    bool flushed = partition->flushed.offset >= end_offset;
+    if (!flushed && !partition->flush_queued && !partition->flush_due_ms &&
+        partition->end.offset >= end_offset) {
+        partition_flush_soon(partition);
+    }
+    return flushed && core_acknowledged(&partition->core, ACKS_ALL, end_offset);
+}
+
+static bool produce_is_done(struct partition *partition, struct produce_waiter *waiter)
 {
     int refusal = partition_refusal(partition);
     if (refusal) {
@@ -251,7 +263,7 @@ static bool produce_is_done(const struct partition *partition,
         return true;
     }
     if (waiter->await_flush) {
-        return partition->flushed.offset >= waiter->await_offset;
+        return sync_is_done(partition, waiter->await_offset);
     }
     if (waiter->remote) {
         int outcome = core_outcome(&partition->core, waiter->acks, waiter->leader_epoch,

@@ -57,12 +57,17 @@ int partition_state_render(struct partition *partition, struct buf *out);
 /* ---- producing --------------------------------------------------------------------
  */
 
-enum { PRODUCE_PENDING = 1 };
+enum { PRODUCE_PENDING = 1, PRODUCE_GONE = 2 };
 
 struct produce_result {
     int error; /* 0, or a code: see coord/err.h */
     int64_t base_offset;
     struct log_place end; /* behind the last message of the batch */
+    /* In which it was appended, for partition_resume(): at the same offset, another
+     * epoch is another batch. -1: another node says that it met its acks. */
+    int32_t leader_epoch;
+    /* Of a write that was given up on its way to the leader; 0: it was not. */
+    uint64_t ticket;
 };
 
 /* Embedded in the caller's request; must stay put until done() ran or cancel said so.
@@ -75,11 +80,11 @@ struct produce_waiter {
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    bool await_flush;           /* waits for the flush instead of the high watermark */
+    bool await_flush;           /* waits for the flush, too */
     bool remote;                /* of another node: ends with this node's leadership */
     bool cut;                   /* what it waits for is not in the log any more */
     int32_t leader_epoch;       /* in which it was appended */
-    struct outbox_write *write; /* where it waits to be sent at all */
+    struct outbox_write *write; /* in the outbox */
     bool parked;
 };
 
@@ -95,19 +100,30 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
 
 /*
  * Stops waiting. true: done() was not and will not be called. `*result` tells then how
- * far it came: E_COMMIT_TIMEOUT if appended (base_offset and end are set), or
- * E_NO_LEADER / E_NOT_ENOUGH_REPLICAS if nothing was appended.
- * false: done() ran, runs, or will once it is known whether another node has appended:
- * when the topic's delivery_timeout_ms is over at the latest.
+ * far it came: E_COMMIT_TIMEOUT if appended (base_offset, end and leader_epoch are set)
+ * or on its way to the leader (the ticket is set: it goes on without its waiter), or
+ * E_NO_LEADER / E_NOT_ENOUGH_REPLICAS if nothing was appended nor will be.
+ * false: done() ran or runs; or, where memory is short, will within the topic's
+ * delivery_timeout_ms.
  */
 bool partition_produce_cancel(struct partition *partition,
                               struct produce_waiter *waiter,
                               struct produce_result *result);
 
-/* Waits for what was already appended: everything below `end_offset` committed, or with
- * `durable` also on disk here (fsync). Results as partition_produce(). */
-int partition_await(struct partition *partition, int64_t end_offset, bool durable,
-                    struct produce_waiter *waiter, struct produce_result *result);
+/*
+ * Goes on with what partition_produce_cancel() left: by its ticket, or by its end and
+ * epoch until it is committed. Results as partition_produce(); or PRODUCE_GONE: nothing
+ * of it is known to be in the log, and it is to be produced anew. That is certain where
+ * a new leader cut it. A ticket is kept for the topic's delivery_timeout_ms after its
+ * write ended, and of the newest TICKETS_MAX.
+ */
+int partition_resume(struct partition *partition, const struct produce_result *left,
+                     struct produce_waiter *waiter, struct produce_result *result);
+
+/* fsync: everything below `end_offset` on disk here, and committed. Results as
+ * partition_produce(). */
+int partition_sync(struct partition *partition, int64_t end_offset,
+                   struct produce_waiter *waiter, struct produce_result *result);
 
 /* ---- reading ----------------------------------------------------------------------
  */

@@ -103,7 +103,10 @@ struct partition {
     struct fetch_waiter *fetches;    /* [lock] */
     struct partition_seen seen;      /* [lock] */
     struct outbox_write
-        *outbox_writes; /* [lock] see partition_outbox.h; oldest first */
+        *outbox_writes;            /* [lock] see partition_outbox.h; oldest first */
+    struct outbox_ticket *tickets; /* [lock] of writes given up; oldest first */
+    uint32_t ticket_count;         /* [lock] */
+    uint64_t last_ticket;          /* [lock] */
 
     struct flusher_job flush_job;
 };
@@ -203,9 +206,21 @@ bool partition_outbox_wants(const struct partition *partition, int refusal);
 int partition_outbox_add(struct partition *partition, const void *bytes, size_t length,
                          uint32_t message_count, struct produce_waiter *waiter,
                          struct produce_result *result);
-/* [partition->lock] The part of partition_produce_cancel() for what was not sent. */
+/* [partition->lock] The part of partition_produce_cancel() for what is not here: what
+ * was not sent is withdrawn, what was goes on under a ticket. */
 bool partition_outbox_cancel(struct partition *partition, struct produce_waiter *waiter,
                              struct produce_result *result);
+/* [partition->lock] The part of partition_resume() for tickets. */
+int partition_outbox_resume(struct partition *partition, uint64_t ticket,
+                            struct produce_waiter *waiter,
+                            struct produce_result *result);
+/* [partition->lock] The part of it for what was appended. */
+int partition_resume_appended(struct partition *partition,
+                              const struct produce_result *left,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result);
+/* partition_tickets.c. Nobody has the partition any more. */
+void partition_tickets_free(struct partition *partition);
 /* [partition->lock] The part of partition_collect() for what is out of time. */
 void partition_outbox_collect(struct partition *partition, struct released *released);
 

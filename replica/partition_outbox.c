@@ -2,6 +2,7 @@
 
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
+#include "replica/partition_tickets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,9 @@
 enum { GENERATION_SHIFT = 48, GENERATIONS = 1 << 15 };
 
 struct outbox_write {
-    struct produce_waiter *waiter; /* NULL: acks=0, nobody waits */
+    struct produce_waiter *waiter; /* NULL: nobody waits; acks=0, or given up */
+    struct outbox_ticket *ticket;  /* given up */
+    bool sent;                     /* in the batch that is under way */
     char *bytes;
     size_t length;
     uint32_t message_count;
@@ -105,7 +108,8 @@ static int give_up_error(const struct partition *partition, int64_t acks)
     return few && core->leader >= 0 ? E_NOT_ENOUGH_REPLICAS : E_NO_LEADER;
 }
 
-/* [lock] Moves the write's waiter to those that are called. */
+/* [lock] Moves the write's waiter to those that are called, or keeps the outcome for
+ * whoever comes with its ticket. */
 static void end_write(struct partition *partition, struct outbox_write *write,
                       const struct produce_result *result, struct released *released)
 {
@@ -115,7 +119,25 @@ static void end_write(struct partition *partition, struct outbox_write *write,
         waiter->result = *result;
         DL_APPEND(released->produces, waiter);
     }
+    if (write->ticket) {
+        partition_ticket_end(partition, write->ticket, write->acks, result);
+    }
     write_free(partition, write);
+}
+
+/* [lock] The write goes on without its waiter. */
+static bool detach(struct partition *partition, struct outbox_write *write,
+                   struct produce_result *result)
+{
+    write->ticket = partition_ticket_new(partition, write);
+    if (!write->ticket) {
+        return false;
+    }
+    write->waiter->write = NULL;
+    write->waiter = NULL;
+    *result = (struct produce_result){.error = E_COMMIT_TIMEOUT,
+                                      .ticket = partition_ticket_id(write->ticket)};
+    return true;
 }
 
 bool partition_outbox_cancel(struct partition *partition, struct produce_waiter *waiter,
@@ -125,11 +147,57 @@ bool partition_outbox_cancel(struct partition *partition, struct produce_waiter 
     if (!write) {
         return false;
     }
+    if (write->sent) {
+        return detach(partition, write, result);
+    }
     DL_DELETE(partition->outbox_writes, write);
     waiter->write = NULL;
     *result = (struct produce_result){.error = give_up_error(partition, write->acks)};
     write_free(partition, write);
     return true;
+}
+
+/* [lock] */
+static int attach(struct partition *partition, struct outbox_write *write,
+                  struct produce_waiter *waiter)
+{
+    partition_ticket_free(partition, write->ticket);
+    write->ticket = NULL;
+    write->waiter = waiter;
+    write->deadline_ms =
+        clock_mono_ms(partition->clock) + partition->config.delivery_timeout_ms;
+    waiter->write = write;
+    waiter->acks = write->acks;
+    waiter->result = (struct produce_result){0};
+    return PRODUCE_PENDING;
+}
+
+int partition_outbox_resume(struct partition *partition, uint64_t id,
+                            struct produce_waiter *waiter,
+                            struct produce_result *result)
+{
+    struct outbox_ticket *ticket = partition_ticket_find(partition, id);
+    int64_t acks = ACKS_NONE;
+    *result = (struct produce_result){.error = partition_refusal(partition)};
+    if (result->error) {
+        return 0;
+    }
+    if (!ticket) {
+        return PRODUCE_GONE;
+    }
+    struct outbox_write *write = partition_ticket_outcome(ticket, &acks, result);
+    if (write) {
+        return attach(partition, write, waiter);
+    }
+    partition_ticket_free(partition, ticket);
+    if (result->error) {
+        /* Without knowing its fate, that is the answer, once. */
+        return result->error == E_COMMIT_TIMEOUT ? 0 : PRODUCE_GONE;
+    }
+    const struct produce_result left = *result;
+    return acks == ACKS_ALL
+               ? partition_resume_appended(partition, &left, waiter, result)
+               : 0;
 }
 
 void partition_outbox_collect(struct partition *partition, struct released *released)
@@ -171,9 +239,7 @@ static int form(struct partition *partition, struct outbox_batch *batch)
         }
         batch->message_count += write->message_count;
         DL_DELETE(partition->outbox_writes, write);
-        if (write->waiter) {
-            write->waiter->write = NULL; /* can't be withdrawn any more */
-        }
+        write->sent = true; /* can't be withdrawn any more */
         DL_APPEND(batch->writes, write);
         write = partition->outbox_writes;
     }
@@ -186,9 +252,7 @@ static void dissolve(struct partition *partition, struct outbox_batch *batch)
     struct outbox_write *write;
     DL_FOREACH(batch->writes, write)
     {
-        if (write->waiter) {
-            write->waiter->write = write;
-        }
+        write->sent = false;
     }
     DL_CONCAT(batch->writes, partition->outbox_writes);
     partition->outbox_writes = batch->writes;
@@ -310,7 +374,9 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
     {
         int64_t end_offset = base_offset + write->message_count;
         const struct produce_result result = {
-            .base_offset = base_offset, .end = {.offset = end_offset, .position = -1}};
+            .base_offset = base_offset,
+            .end = {.offset = end_offset, .position = -1},
+            .leader_epoch = -1};
         struct produce_waiter *waiter = write->waiter;
         bool show = waiter && write->acks == ACKS_ALL &&
                     partition->core.role == ROLE_FOLLOWER &&

@@ -4,6 +4,9 @@
  * copied and wait in order; one batch at a time is on its way to the leader, which may
  * be this node. It keeps its producer id and sequence until its fate is known.
  *
+ * Who waits can give up at any time: what was not sent is withdrawn; what was goes on,
+ * and whoever comes with its ticket waits for it again, or learns how it ended.
+ *
  *     while (partition_outbox_next(partition, &batch) is OUTBOX_SEND) {
  *         ... POST /replica/produce to batch.leader; or partition_outbox_append() where
  *         that is this node ...

@@ -127,7 +127,9 @@ static int account(struct partition *partition, const struct batch *batch,
         .offset = batch->base_offset + batch->message_count,
         .position = batch->position + batch->length,
     };
-    *result = (struct produce_result){.base_offset = batch->base_offset, .end = end};
+    *result = (struct produce_result){.base_offset = batch->base_offset,
+                                      .end = end,
+                                      .leader_epoch = batch->leader_epoch};
 
     pthread_mutex_lock(&partition->lock);
     partition->end = end;
@@ -241,26 +243,74 @@ bool partition_produce_cancel(struct partition *partition,
     return parked || withdrawn;
 }
 
-int partition_await(struct partition *partition, int64_t end_offset, bool durable,
-                    struct produce_waiter *waiter, struct produce_result *result)
+/* [lock] Nothing but what was appended in that epoch ends there. */
+static bool stands(const struct partition *partition, const struct produce_result *left)
 {
-    *result = (struct produce_result){.end = {.offset = end_offset, .position = -1}};
+    return left->leader_epoch < 0 ||
+           (left->end.offset <= partition->end.offset &&
+            epochs_before(&partition->epochs, left->end.offset) == left->leader_epoch);
+}
+
+/* [lock] */
+static bool is_durable(const struct partition *partition, int64_t end_offset)
+{
+    return partition->flushed.offset >= end_offset &&
+           core_acknowledged(&partition->core, ACKS_ALL, end_offset);
+}
+
+int partition_resume_appended(struct partition *partition,
+                              const struct produce_result *left,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result)
+{
+    *result = *left;
+    result->error = partition_refusal(partition);
+    result->ticket = 0;
+    if (result->error) {
+        return 0;
+    }
+    if (!stands(partition, left)) {
+        return PRODUCE_GONE;
+    }
+    if (core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
+        return 0;
+    }
     waiter->result = *result;
     waiter->acks = ACKS_ALL;
+    partition_park_produce(partition, waiter, left->end.offset);
+    return PRODUCE_PENDING;
+}
+
+int partition_resume(struct partition *partition, const struct produce_result *left,
+                     struct produce_waiter *waiter, struct produce_result *result)
+{
+    waiter->remote = false;
+    waiter->write = NULL;
+    pthread_mutex_lock(&partition->lock);
+    int rc = left->ticket
+                 ? partition_outbox_resume(partition, left->ticket, waiter, result)
+                 : partition_resume_appended(partition, left, waiter, result);
+    pthread_mutex_unlock(&partition->lock);
+    return rc;
+}
+
+int partition_sync(struct partition *partition, int64_t end_offset,
+                   struct produce_waiter *waiter, struct produce_result *result)
+{
+    *result = (struct produce_result){.end = {.offset = end_offset, .position = -1},
+                                      .leader_epoch = -1};
+    waiter->result = *result;
+    waiter->acks = ACKS_ALL;
+    waiter->remote = false;
+    waiter->write = NULL;
     int rc = 0;
     pthread_mutex_lock(&partition->lock);
     result->error = partition_refusal(partition);
-    if (!result->error) {
-        bool done = durable ? partition->flushed.offset >= end_offset
-                            : core_acknowledged(&partition->core, ACKS_ALL, end_offset);
-        if (!done) {
-            if (durable) {
-                partition_flush_soon(partition);
-            }
-            partition_park_produce(partition, waiter, end_offset);
-            waiter->await_flush = durable;
-            rc = PRODUCE_PENDING;
-        }
+    if (!result->error && !is_durable(partition, end_offset)) {
+        partition_flush_soon(partition);
+        partition_park_produce(partition, waiter, end_offset);
+        waiter->await_flush = true;
+        rc = PRODUCE_PENDING;
     }
     pthread_mutex_unlock(&partition->lock);
     return rc;

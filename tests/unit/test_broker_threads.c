@@ -99,8 +99,8 @@ static void append_once(struct shared *shared, int topic, unsigned seed)
     atomic_fetch_add(&shared->appended, 1);
     if (seed % 11 == 0) {
         struct one_append flush = {.waiter = {.done = appended}};
-        rc = partition_await(shared->partitions[topic], append.result.end.offset, true,
-                             &flush.waiter, &flush.result);
+        rc = partition_sync(shared->partitions[topic], append.result.end.offset,
+                            &flush.waiter, &flush.result);
         if (rc == PRODUCE_PENDING) {
             expect(shared, await(&flush) == 1, "calls", flush.calls);
         }

@@ -109,13 +109,12 @@ static void test_cancelled_wait_is_not_completed(void **state)
     struct produce_waiter waiter = {.done = never_done};
     struct produce_result result;
     struct partition *partition = node_topic(*state, "t", NULL);
-    assert_int_equal(partition_await(partition, 1, false, &waiter, &result),
-                     PRODUCE_PENDING);
+    assert_int_equal(partition_sync(partition, 1, &waiter, &result), PRODUCE_PENDING);
     assert_true(partition_produce_cancel(partition, &waiter, &result));
     assert_int_equal(result.error, E_COMMIT_TIMEOUT);
     assert_false(partition_produce_cancel(partition, &waiter, &result));
     assert_int_equal(node_append(partition, "x\n", NULL), 0);
-    assert_int_equal(partition_await(partition, 1, true, &waiter, &result), 0);
+    assert_int_equal(partition_sync(partition, 1, &waiter, &result), 0);
     assert_int_equal(result.error, 0);
     partition_unref(partition);
 }

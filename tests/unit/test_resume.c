@@ -1,0 +1,276 @@
+/* Writes that are given up while other nodes have to do with them, and sent again. */
+#include "fs/appender.h"
+
+#include "tests/unit/support/node.h"
+#include "tests/unit/support/record.h"
+#include "tests/unit/support/replica_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { AT_ONCE_MS = 1500, SETTLE_MS = 50 };
+
+struct fixture {
+    struct replica_rig *rig;
+    int leader, writer, third;
+    struct parking *parking;
+    struct partition *partition; /* on the writer's node */
+    struct appender *appender;
+};
+
+static void open_appender(struct fixture *f, int id)
+{
+    struct rig_node *member = &f->rig->cluster.nodes[id];
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(member->cluster);
+    const struct topic *topic = cluster_snapshot_topic(snapshot, "t");
+    assert_non_null(topic);
+    const struct appender_params params = {
+        .cluster = member->cluster,
+        .broker = f->rig->nodes[id].broker,
+        .parking = f->parking,
+        .topic_id = topic->id,
+        .partition = 0,
+    };
+    cluster_snapshot_put(snapshot);
+    f->partition = replica_rig_partition(f->rig, id, "t");
+    assert_int_equal(appender_open(&params, &f->appender), 0);
+}
+
+static int begin(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->rig = replica_rig_open(3);
+    f->parking = parking_start(&clock_real);
+    assert_non_null(f->parking);
+    replica_rig_topic(f->rig, "t",
+                      "{\"replication_factor\":3,\"min_insync_replicas\":2}");
+    f->leader = replica_rig_leader(f->rig, 1, "t", -1);
+    f->writer = f->leader % 3 + 1;
+    f->third = f->writer % 3 + 1;
+    *state = f;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct fixture *f = *state;
+    if (f->appender) {
+        appender_release(f->appender, NULL);
+    }
+    parking_stop(f->parking);
+    partition_unref(f->partition);
+    replica_rig_close(f->rig);
+    free(f);
+    return 0;
+}
+
+static void begin_write(struct fixture *f, struct record *record, const char *text)
+{
+    record_init(record);
+    appender_write(f->appender, &record->reply, text, strlen(text), 1);
+}
+
+static long result_of(struct record *record)
+{
+    record_wait(record);
+    long result = record->error ? record->error : (long)record->written;
+    record_end(record);
+    return result;
+}
+
+static long put(struct fixture *f, const char *text)
+{
+    struct record record;
+    begin_write(f, &record, text);
+    return result_of(&record);
+}
+
+static void interrupt_write(struct fixture *f, const char *text)
+{
+    struct record record;
+    begin_write(f, &record, text);
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    record_interrupt(&record);
+    assert_true(record_wait_ms(&record, AT_ONCE_MS));
+    assert_int_equal(result_of(&record), -EINTR);
+}
+
+static void assert_text(struct partition *partition, const char *wanted)
+{
+    char *text = node_read_all(partition, NULL);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+/* What a new leader cut is not acknowledged for what took its place. */
+static void cut_and_overgrown(void **state)
+{
+    struct fixture *f = *state;
+    int first = f->leader;
+    struct replica_node *node = &f->rig->nodes[first];
+    struct store *store = f->rig->cluster.nodes[first].store;
+    open_appender(f, first);
+    assert_int_equal(put(f, "one\n"), 4);
+    replica_rig_kill(f->rig, f->writer);
+    replica_rig_kill(f->rig, f->third);
+    interrupt_write(f, "lost\n");
+    http_server_stop(node->server);
+    node->server = NULL;
+    shared_store_cut(store, true);
+    shared_backend_advance(f->rig->cluster.backend, 7000);
+    replica_rig_start(f->rig, f->writer);
+    replica_rig_start(f->rig, f->third);
+    int second = replica_rig_leader(f->rig, f->writer, "t", first);
+    struct partition *partition = replica_rig_partition(f->rig, second, "t");
+    assert_int_equal(node_append(partition, "two\nthree\n", NULL), 0);
+    assert_int_equal(node_append(partition, "four\n", NULL), 0);
+    shared_store_cut(store, false);
+    replica_rig_until_committed(f->partition, 4);
+    assert_int_equal(put(f, "lost\n"), 5);
+    assert_text(f->partition, "one\ntwo\nthree\nfour\nlost\n");
+    replica_rig_until_committed(partition, 5);
+    assert_text(partition, "one\ntwo\nthree\nfour\nlost\n");
+    partition_unref(partition);
+}
+
+/* With one replica away, but still counted, nothing is committed. */
+static void hold_commits(struct fixture *f)
+{
+    open_appender(f, f->writer);
+    assert_int_equal(put(f, "one\n"), 4);
+    replica_rig_kill(f->rig, f->third);
+}
+
+static void sent_and_sent_again(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    for (int round = 0; round < 3; round++) {
+        interrupt_write(f, "two\nthree\nfo");
+    }
+    begin_write(f, &record, "two\nthree\nfo");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    replica_rig_start(f->rig, f->third);
+    assert_int_equal(result_of(&record), 12);
+    assert_int_equal(put(f, "ur\n"), 3);
+    assert_text(f->partition, "one\ntwo\nthree\nfour\n");
+    /* The same once more is a new message. */
+    assert_int_equal(put(f, "ur\n"), 3);
+    assert_text(f->partition, "one\ntwo\nthree\nfour\nur\n");
+}
+
+static void ended_before_it_is_sent_again(void **state)
+{
+    struct fixture *f = *state;
+    hold_commits(f);
+    interrupt_write(f, "two\n");
+    replica_rig_start(f->rig, f->third);
+    replica_rig_until_committed(f->partition, 2);
+    assert_int_equal(put(f, "two\n"), 4);
+    assert_text(f->partition, "one\ntwo\n");
+    assert_int_equal(put(f, "two\n"), 4);
+    assert_text(f->partition, "one\ntwo\ntwo\n");
+}
+
+static void something_else_follows(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    interrupt_write(f, "two\n");
+    begin_write(f, &record, "three\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    replica_rig_start(f->rig, f->third);
+    assert_int_equal(result_of(&record), 6);
+    assert_text(f->partition, "one\ntwo\nthree\n");
+}
+
+/* The leader dies with the batch; who follows it knows whether it had come to it. */
+static void leader_dies_with_it(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    interrupt_write(f, "two\n");
+    replica_rig_kill(f->rig, f->leader);
+    begin_write(f, &record, "two\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    replica_rig_start(f->rig, f->third);
+    replica_rig_bury(f->rig, f->leader);
+    assert_int_equal(result_of(&record), 4);
+    assert_text(f->partition, "one\ntwo\n");
+}
+
+/* Alone, this node may become the leader, but commits nothing. */
+static void all_others_are_away(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    replica_rig_kill(f->rig, f->leader);
+    for (int round = 0; round < 5; round++) {
+        interrupt_write(f, "two\n");
+    }
+    begin_write(f, &record, "two\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    replica_rig_start(f->rig, f->leader);
+    replica_rig_start(f->rig, f->third);
+    assert_int_equal(result_of(&record), 4);
+    assert_text(f->partition, "one\ntwo\n");
+}
+
+static void unmount_is_not_held_up(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    begin_write(f, &record, "two\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    int64_t before_ms = clock_mono_ms(&clock_real);
+    parking_drain(f->parking);
+    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    assert_true(clock_mono_ms(&clock_real) - before_ms < AT_ONCE_MS);
+}
+
+/* On disk here is not enough: the others must have it. */
+static void fsync_waits_for_the_others(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    replica_rig_kill(f->rig, f->third);
+    open_appender(f, f->leader);
+    begin_write(f, &record, "one\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    struct record sync;
+    record_init(&sync);
+    record_interrupt(&record);
+    assert_int_equal(result_of(&record), -EINTR);
+    appender_fsync(f->appender, &sync.reply);
+    assert_false(record_wait_ms(&sync, 4 * SETTLE_MS));
+    replica_rig_start(f->rig, f->third);
+    assert_int_equal(result_of(&sync), 0);
+    assert_text(f->partition, "one\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(cut_and_overgrown, begin, end),
+        cmocka_unit_test_setup_teardown(sent_and_sent_again, begin, end),
+        cmocka_unit_test_setup_teardown(ended_before_it_is_sent_again, begin, end),
+        cmocka_unit_test_setup_teardown(something_else_follows, begin, end),
+        cmocka_unit_test_setup_teardown(leader_dies_with_it, begin, end),
+        cmocka_unit_test_setup_teardown(all_others_are_away, begin, end),
+        cmocka_unit_test_setup_teardown(unmount_is_not_held_up, begin, end),
+        cmocka_unit_test_setup_teardown(fsync_waits_for_the_others, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
