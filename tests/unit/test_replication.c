@@ -218,7 +218,8 @@ static void test_log_start_follows(void **state)
     struct replica_rig *rig = *state;
     replica_rig_topic(rig, "t",
                       "{\"replication_factor\":3,\"segment_bytes\":1048576,"
-                      "\"retention_bytes\":1048576,\"flush\":\"os\"}");
+                      "\"retention_bytes\":1048576,\"flush\":\"os\","
+                      "\"delivery_timeout_ms\":100}"); /* what may be retried is kept */
     int leader = replica_rig_leader(rig, 1, "t", -1);
     struct partition *partition = replica_rig_partition(rig, leader, "t");
     char *line = malloc(256 * 1024 + 1);
