@@ -92,6 +92,14 @@ launch_etcd() {
         --logger=zap --log-level=warn "$@"
 }
 
+# A member that has lost the majority may wait without end for somebody to lead in its place.
+# Killing it costs nothing: what it acknowledged is on disk.
+end_etcd() { # NAME
+    local pid
+    ! pid=$(pid_of "$1") || kill -TERM "$pid" 2>/dev/null || true
+    wait_gone "$1" 10 || end_process "$1" KILL 10
+}
+
 # A read that needs the majority of the members.
 etcd_answers() { # CLIENT_URL
     ETCDCTL_API=3 etcdctl --endpoints "$1" --dial-timeout=1s --command-timeout=2s \
