@@ -27,8 +27,10 @@ enum {
     PEER_VERSION = 1,
     PEER_CLUSTER_MAX = 255,
     PEER_PARTITIONS_MAX = 100000,
-    PEER_REQUEST_MAX = 16 << 20,
-    PEER_REPLY_MAX = 64 << 20,
+    /* A batch may be one line of the greatest max_message_bytes, 64 MiB; a reply has it
+     * behind what else fits. Whatever a log accepts must get through. */
+    PEER_REQUEST_MAX = 72 << 20,
+    PEER_REPLY_MAX = 80 << 20,
 };
 
 /* Who speaks. */
