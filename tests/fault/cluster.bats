@@ -196,6 +196,34 @@ teardown() { end_cluster; }
     wait_for 20 one_controller
 }
 
+@test "the longest line that is accepted is replicated, from any mount; a longer one is refused" {
+    fresh_cluster 3
+    cluster_topic t
+    echo '{"max_message_bytes":67108864}' >"$C/n1/topics/t/config.json"
+    local k
+    for k in 1 2 3; do
+        wait_for 10 grep -q '"max_message_bytes":.*67108864' "$C/n$k/topics/t/config.json"
+        run -0 within 60 "$PYTHON" -c 'import sys
+line = b"x" * (64 << 20) + b"\n"
+log = open(sys.argv[1], "ab", 0)
+at = 0
+while at < len(line):
+    at += log.write(line[at:at + (1 << 20)])
+try:
+    long = b"y" * ((64 << 20) + 1) + b"\n"
+    at = 0
+    while at < len(long):
+        at += log.write(long[at:at + (1 << 20)])
+    sys.exit("a line above the limit was accepted")
+except OSError as e:
+    assert e.errno == 90, e' "$C/n$k/topics/t/0/log"
+    done
+    echo short >>"$C/n2/topics/t/0/log"
+    wait_for 20 same_everywhere t
+    [ "$(stat -c %s "$C/n3/topics/t/0/log")" = $((3 * 67108865 + 6)) ]
+    wait_for 20 all_in_sync t
+}
+
 @test "cluster says what it can't do; down leaves nothing running" {
     C=
     TOPICFS_CLUSTER_DIR=$(mktemp -u /tmp/topicfs-test.XXXXXX)
