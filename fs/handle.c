@@ -135,6 +135,8 @@ static int handle_open_text(struct handle *handle, int flags)
     if (place->kind == TREE_STATE)
         partition =
             broker_partition(mounted->broker, &place->topic_id, place->partition);
+    if (partition != NULL)
+        (void)partition_observe(partition);
     rc = textfile_open(&mounted->tree, place, partition, &handle->text);
     partition_unref(partition);
     return rc;
@@ -193,6 +195,7 @@ int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t t
         free(handle);
         return rc;
     }
+    partition_hold(node->partition);
     (void)pthread_mutex_lock(&table->lock);
     DL_APPEND(table->all, handle);
     (void)pthread_mutex_unlock(&table->lock);
@@ -225,6 +228,7 @@ static void handle_free(struct handle *handle)
         stream_close(handle->stream);
     textfile_close(handle->text);
     jsonfile_free(handle->json);
+    partition_let_go(handle->node->partition);
     node_table_close(handle->mounted->nodes, handle->node, handle->writing);
     free(handle);
     if (appender != NULL)

@@ -163,6 +163,7 @@ static int lookup_view_attr(const struct node *node, struct stat *out)
 {
     struct partition_status status;
     int64_t size;
+    (void)partition_observe(node->partition);
     int rc = view_size(node->view, &size);
     if (rc < 0)
         return rc;

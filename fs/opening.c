@@ -36,11 +36,10 @@ static bool opening_any(struct mounted *mounted, const struct tree_place *place,
 bool opening_find(struct mounted *mounted, const struct tree_place *place,
                   int32_t *partition)
 {
-    if (!broker_is_opening(mounted->broker))
-        return false;
     switch (place->kind) {
     case TREE_APPEND:
-        return opening_any(mounted, place, partition);
+        return broker_is_opening(mounted->broker) &&
+               opening_any(mounted, place, partition);
     case TREE_LOG:
     case TREE_STATE:
     case TREE_AT:
@@ -50,7 +49,9 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
     case TREE_SEGMENT:
         *partition = place->partition;
         return broker_partition_is_opening(mounted->broker, &place->topic_id,
-                                           place->partition);
+                                           place->partition) ||
+               broker_must_catch_up(mounted->broker, &place->topic_id,
+                                    place->partition);
     default:
         return false;
     }

@@ -1,6 +1,7 @@
 /*
- * Look-ups that wait: below a partition that is still being recovered after a crash, a
- * look-up is parked until the partition is open, so that `cat log` and `echo >> log`
+ * Look-ups that wait: below a partition that is still being recovered after a crash, or
+ * that other nodes keep and of which a copy must come first, a look-up is parked until
+ * the partition can be read, so that `cat log` and `echo >> log`
  * begin late instead of failing, and `ls` of everything else goes on.
  *
  *     if (opening_find(mounted, &place, &partition))
@@ -15,8 +16,8 @@
 
 #include "fs/mounted.h"
 
-/* A partition that `place` needs and that is not open yet. For `append` any of the
- * topic's will do. Costs nothing once all are open. */
+/* A partition that `place` needs and that can't be read yet; asks for its copy. For
+ * `append` any of the topic's that is not open will do: no copy is needed. */
 bool opening_find(struct mounted *mounted, const struct tree_place *place,
                   int32_t *partition);
 void opening_park(fuse_req_t req, struct mounted *mounted,

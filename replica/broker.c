@@ -47,7 +47,8 @@ struct partition *broker_partition(struct broker *broker,
     return broker_look_up(broker, topic_id, index, &opening);
 }
 
-int broker_partitions(struct broker *broker, struct partition ***out, size_t *count)
+static int list_of(struct broker *broker, bool copies, struct partition ***out,
+                   size_t *count)
 {
     struct table_entry *entry;
     *count = 0;
@@ -55,13 +56,23 @@ int broker_partitions(struct broker *broker, struct partition ***out, size_t *co
     size_t total = HASH_COUNT(broker->table);
     struct partition **list = total ? calloc(total, sizeof *list) : NULL;
     for (entry = list ? broker->table : NULL; entry; entry = entry->hh.next) {
-        if (entry->partition) {
+        if (entry->partition && entry->partition->copy == copies) {
             list[(*count)++] = partition_ref(entry->partition);
         }
     }
     pthread_mutex_unlock(&broker->table_lock);
     *out = list;
     return total && !list ? -ENOMEM : 0;
+}
+
+int broker_partitions(struct broker *broker, struct partition ***out, size_t *count)
+{
+    return list_of(broker, false, out, count);
+}
+
+int broker_copies(struct broker *broker, struct partition ***out, size_t *count)
+{
+    return list_of(broker, true, out, count);
 }
 
 size_t broker_failed_count(struct broker *broker)
@@ -82,14 +93,16 @@ void broker_interrupt_waiters(struct broker *broker)
     broker->interrupted = true;
     pthread_mutex_unlock(&broker->table_lock);
     broker_release_open_waiters(broker);
-    size_t count = 0;
-    struct partition **list = NULL;
-    (void)broker_partitions(broker, &list, &count);
-    for (size_t i = 0; i < count; i++) {
-        partition_interrupt(list[i]);
-        partition_unref(list[i]);
+    for (int copies = 0; copies < 2; copies++) {
+        size_t count = 0;
+        struct partition **list = NULL;
+        (void)list_of(broker, copies, &list, &count);
+        for (size_t i = 0; i < count; i++) {
+            partition_interrupt(list[i]);
+            partition_unref(list[i]);
+        }
+        free(list);
     }
-    free(list);
 }
 
 int broker_statvfs(struct broker *broker, struct statvfs *out)
@@ -214,6 +227,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     load_checkpoint(broker);
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     int rc = broker_sort_out_strays(broker);
+    rc = rc ? rc : broker_remotes_clear(broker);
     rc = rc ? rc : start_replication(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
     rc = rc ? rc : broker_openers_start(broker);

@@ -68,15 +68,17 @@ void broker_stop(struct broker *broker);
  * completes. Later waits fail at once with E_OFFLINE... */
 void broker_interrupt_waiters(struct broker *broker);
 
-/* A new reference, or NULL if this node has no such partition, or still recovers it. */
+/* A new reference, or NULL if there is no such partition, or it is still recovered. In
+ * a cluster every node has all of them: see partition_is_remote(). */
 struct partition *broker_partition(struct broker *broker,
                                    const struct topic_id *topic_id, int32_t partition);
 
 /*
- * After a crash partitions are opened one by one while the mount answers already. Waits
- * for one of them. 0: parked, opened() is called once when opening ended, well or not
- * (or at broker_interrupt_waiters()), on any thread, no lock held: ask
- * broker_partition() again. 1: nothing to wait for; opened() is not called.
+ * After a crash partitions are opened one by one while the mount answers already; and
+ * one of other nodes must be copied before it is read. Waits for one of them. 0:
+ * parked, opened() is called once when opening ended, well or not (or at
+ * broker_interrupt_waiters()), on any thread, no lock held: ask broker_partition()
+ * again. 1: nothing to wait for; opened() is not called.
  */
 struct open_waiter {
     void (*opened)(struct open_waiter *waiter);
@@ -93,6 +95,10 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
 bool broker_is_opening(const struct broker *broker);
 bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
                                  int32_t partition);
+/* Asks for the copy of a partition that other nodes keep. true: it is not complete yet,
+ * and broker_await_partition() waits for that. */
+bool broker_must_catch_up(struct broker *broker, const struct topic_id *topic_id,
+                          int32_t partition);
 /* true: opened() was not and will not be called. */
 bool broker_await_cancel(struct broker *broker, struct open_waiter *waiter);
 

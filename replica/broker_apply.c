@@ -52,7 +52,7 @@ static void note_lost(struct broker *broker, const char *dir,
 static int open_partition(struct broker *broker,
                           const struct cluster_snapshot *snapshot,
                           const struct topic *topic, int32_t index, const char *dir,
-                          struct partition **out)
+                          bool copy, struct partition **out)
 {
     /* Not in a checkpoint that could be read: new since, so nothing of it was flushed.
      */
@@ -63,13 +63,18 @@ static int open_partition(struct broker *broker,
                                                     .log_end_offset = -1};
     const struct checkpoint_entry *entry =
         checkpoint_find(&broker->recovered, &topic->id, index);
-    note_lost(broker, dir, entry);
+    if (copy) {
+        entry = &fresh;
+    } else {
+        note_lost(broker, dir, entry);
+    }
     if (!entry) {
         entry = broker->checkpoint_lost ? &unknown : &fresh;
     }
     const struct partition_params params = {
         .dir = dir,
         .may_create = true,
+        .copy = copy,
         .snapshot = snapshot,
         .topic = topic,
         .index = index,
@@ -80,15 +85,15 @@ static int open_partition(struct broker *broker,
         .disk = &disk_real,
         .files = broker->files,
         .flusher = broker->flusher,
-        .recovery = broker->params.datadir->recovery,
+        .recovery = copy ? LOG_CLEAN : broker->params.datadir->recovery,
         .log_start_offset = entry->log_start_offset,
         .flushed_offset = entry->flushed_offset,
         .high_watermark = entry->high_watermark,
         .log_end_offset = entry->log_end_offset,
         .on_last_unref = on_last_unref,
         .on_last_unref_arg = broker,
-        .observer = broker->replication ? replication_notice : NULL,
-        .observer_arg = broker->replication,
+        .observer = broker->replication ? broker_notice : NULL,
+        .observer_arg = broker,
         .outbox_bytes = &broker->outbox_bytes,
     };
     return partition_open(&params, out);
@@ -141,7 +146,8 @@ struct partition *broker_open_partition(struct broker *broker,
                          "the directory belongs to another topic of this name");
     }
     int rc =
-        dir ? open_partition(broker, snapshot, topic, index, dir, &partition) : -ENOMEM;
+        dir ? open_partition(broker, snapshot, topic, index, dir, false, &partition)
+            : -ENOMEM;
     if (rc) {
         note_failure(broker, topic, index, rc);
     } else {
@@ -183,6 +189,36 @@ static bool is_replica(const struct partition_info *info, int32_t self)
     return false;
 }
 
+static void open_remote(struct broker *broker, const struct cluster_snapshot *snapshot,
+                        const struct topic *topic, int32_t index)
+{
+    struct partition *partition = NULL;
+    struct partition_key key;
+    char *dir = broker_remote_dir(broker, topic->name, index);
+    int rc = dir ? open_partition(broker, snapshot, topic, index, dir, true, &partition)
+                 : -ENOMEM;
+    partition_key_init(&key, &topic->id, index);
+    rc = rc ? rc : add_to_table(broker, &key, partition);
+    if (rc) {
+        note_failure(broker, topic, index, rc);
+        partition_unref(partition);
+    }
+    free(dir);
+}
+
+static struct partition *
+take_from_table(struct broker *broker, const struct topic_id *topic_id, int32_t index);
+static void delete_partition(struct broker *broker, struct partition *partition);
+
+/* The copy goes: what becomes a replica begins anew, and counts. */
+static void replace_remote(struct broker *broker,
+                           const struct cluster_snapshot *snapshot,
+                           const struct topic *topic, int32_t index)
+{
+    delete_partition(broker, take_from_table(broker, &topic->id, index));
+    open_one(broker, snapshot, topic, index);
+}
+
 static void apply_topic(struct broker *broker, const struct cluster_snapshot *snapshot,
                         const struct topic *topic)
 {
@@ -190,12 +226,17 @@ static void apply_topic(struct broker *broker, const struct cluster_snapshot *sn
         bool opening = false;
         struct partition *partition =
             broker_look_up(broker, &topic->id, index, &opening);
-        if (partition) {
+        bool here = is_replica(&topic->partitions[index], broker->self);
+        if (partition && partition->copy && here) {
+            replace_remote(broker, snapshot, topic, index);
+        } else if (partition) {
             partition_update(partition, snapshot, topic);
-            partition_unref(partition);
-        } else if (!opening && is_replica(&topic->partitions[index], broker->self)) {
+        } else if (!opening && here) {
             open_one(broker, snapshot, topic, index);
+        } else if (!opening && broker->replication) {
+            open_remote(broker, snapshot, topic, index);
         }
+        partition_unref(partition);
     }
 }
 

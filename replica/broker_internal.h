@@ -73,9 +73,12 @@ struct broker {
     bool stopping;   /* [maintenance_lock] */
 };
 
-/* References to all open partitions, in no order; the caller unrefs each and frees the
- * list, which is NULL where there are none. 0 or -ENOMEM. */
+/* References to all open partitions, in no order; the caller unrefs each
+ * and frees the list, which is NULL where there are none. 0 or -ENOMEM. */
 int broker_partitions(struct broker *broker, struct partition ***out, size_t *count);
+
+/* Likewise of those in observers/, which are not in the other list. */
+int broker_copies(struct broker *broker, struct partition ***out, size_t *count);
 
 /* As broker_partition(); at the same moment, whether it is being opened. */
 struct partition *broker_look_up(struct broker *broker, const struct topic_id *topic_id,
@@ -93,11 +96,22 @@ int broker_open_later(struct broker *broker, const struct cluster_snapshot *snap
 int broker_openers_start(struct broker *broker);
 void broker_openers_stop(struct broker *broker);
 void broker_release_open_waiters(struct broker *broker);
+/* Those of one partition. */
+void broker_release_waiters_of(struct broker *broker, const struct partition_key *key);
 
 /* Opens one partition; NULL and a line in problems if that failed. Any thread. */
 struct partition *broker_open_partition(struct broker *broker,
                                         const struct cluster_snapshot *snapshot,
                                         const struct topic *topic, int32_t index);
+
+/* broker_remote.c: partitions that other nodes keep, and the copies of them, which live
+ * in <data>/observers and never survive a process. */
+int broker_remotes_clear(struct broker *broker);
+char *broker_remote_dir(const struct broker *broker, const char *topic, int32_t index);
+/* What partitions tell of; `arg` is the broker. */
+void broker_notice(void *arg, struct partition *partition);
+/* Gives up the copies that nobody uses. */
+void broker_remotes_tend(struct broker *broker);
 
 /* broker_apply.c: brings the partitions in line with a snapshot. */
 void broker_apply(void *broker, const struct cluster_snapshot *snapshot);

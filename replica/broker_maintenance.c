@@ -206,6 +206,7 @@ static void *maintenance_main(void *arg)
         tend(broker, retention);
         retention_ms = retention ? now_ms : retention_ms;
         broker_bury(broker);
+        broker_remotes_tend(broker);
         if (now_ms - checkpoint_ms >= CHECKPOINT_EVERY_MS) {
             (void)broker_checkpoint(broker);
             checkpoint_ms = now_ms;

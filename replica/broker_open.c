@@ -50,7 +50,10 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
     partition_key_init(&key, topic_id, index);
     pthread_mutex_lock(&broker->table_lock);
     const struct table_entry *entry = broker_find_entry(broker, &key);
-    bool opening = entry && entry->opening && !broker->interrupted;
+    const struct partition *partition = entry ? entry->partition : NULL;
+    bool catching_up =
+        partition && partition_is_remote(partition) && !atomic_load(&partition->shown);
+    bool opening = entry && (entry->opening || catching_up) && !broker->interrupted;
     if (opening) {
         waiter->topic_id = *topic_id;
         waiter->index = index;
@@ -77,6 +80,14 @@ void broker_release_open_waiters(struct broker *broker)
 {
     pthread_mutex_lock(&broker->table_lock);
     struct open_waiter *taken = take_waiters(broker, NULL);
+    pthread_mutex_unlock(&broker->table_lock);
+    call_waiters(taken);
+}
+
+void broker_release_waiters_of(struct broker *broker, const struct partition_key *key)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    struct open_waiter *taken = take_waiters(broker, key);
     pthread_mutex_unlock(&broker->table_lock);
     call_waiters(taken);
 }

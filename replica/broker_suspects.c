@@ -30,7 +30,7 @@ static bool is_suspect(struct broker *broker, const struct table_entry *entry,
         *out = (struct suspect){.kind = SUSPECT_UNUSABLE, .last_epoch = -1};
         return true;
     }
-    return partition_suspect(entry->partition, crashed, out);
+    return !entry->partition->copy && partition_suspect(entry->partition, crashed, out);
 }
 
 static int collect(struct broker *broker, struct suspicion **out, size_t *count)

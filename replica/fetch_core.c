@@ -1,5 +1,10 @@
 #include "replica/fetch_core.h"
 
+static bool observes(const struct fetch_request *request)
+{
+    return request->acknowledged_offset == FETCH_OBSERVES;
+}
+
 static int refuse(const struct partition_core *core, const struct core_replica *replica,
                   const struct fetch_request *request)
 {
@@ -13,6 +18,9 @@ static int refuse(const struct partition_core *core, const struct core_replica *
     }
     if (core->role != ROLE_LEADER) {
         return core->offline ? E_OFFLINE : E_NOT_LEADER;
+    }
+    if (observes(request)) {
+        return 0;
     }
     if (!replica || replica->id == core->self) {
         return E_NOT_LEADER;
@@ -113,10 +121,12 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
         answer->kind = FETCH_ERROR;
         return;
     }
-    if (request->broker_epoch != replica->broker_epoch) {
-        new_incarnation(replica, request->broker_epoch);
+    if (!observes(request)) {
+        if (request->broker_epoch != replica->broker_epoch) {
+            new_incarnation(replica, request->broker_epoch);
+        }
+        replica->sequence = request->sequence;
     }
-    replica->sequence = request->sequence;
     if (beyond_compare(core, epochs, log_start, request)) {
         answer->kind = FETCH_RESTART;
         return;
@@ -127,7 +137,9 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
             return;
         }
     }
-    acknowledge(core, replica, request, now_ms);
+    if (!observes(request)) {
+        acknowledge(core, replica, request, now_ms);
+    }
 }
 
 bool fetch_may_wait(const struct fetch_request *request,
@@ -144,13 +156,14 @@ void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
 {
     const struct core_replica *replica = core_replica_find(core, request->follower);
     fill(core, epochs, log_start, request, answer);
+    bool counts = !observes(request);
     if (request->leader_epoch != core->leader_epoch || core->role != ROLE_LEADER ||
-        !replica) {
+        (counts && !replica)) {
         answer->error =
             request->leader_epoch < core->leader_epoch ? E_FENCED_EPOCH : E_NOT_LEADER;
-    } else if (replica->broker_epoch != request->broker_epoch) {
+    } else if (counts && replica->broker_epoch != request->broker_epoch) {
         answer->error = E_STALE_BROKER_EPOCH;
-    } else if (replica->sequence != request->sequence) {
+    } else if (counts && replica->sequence != request->sequence) {
         answer->error = E_CONFLICT;
     } else if (request->fetch_offset < log_start) {
         answer->kind = FETCH_RESTART;

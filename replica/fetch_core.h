@@ -15,6 +15,10 @@
 
 #include "replica/partition_core.h"
 
+/* As what is acknowledged: the node is no replica, it makes a copy for its readers, and
+ * the request counts for nothing. */
+enum { FETCH_OBSERVES = -1 };
+
 struct fetch_request {
     int32_t follower;
     int64_t broker_epoch;        /* of the follower's registration */

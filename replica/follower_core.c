@@ -21,6 +21,12 @@ bool follower_request(struct partition_core *core, const struct epoch_list *epoc
     if (!core->flush_counts) {
         out->acknowledged_offset = core->flushed_offset;
     }
+    if (core->remote) {
+        out->acknowledged_offset = FETCH_OBSERVES;
+        if (core->leader_high_watermark < 0) {
+            out->high_watermark = -1; /* what it is at all is news */
+        }
+    }
     return true;
 }
 
@@ -35,7 +41,7 @@ static struct follower_step restart(const struct partition_core *core,
     bool visible =
         core->high_watermark > log_start && core->high_watermark > answer->log_start;
     bool given_up = epochs_last(epochs) < core->state.lossy_epoch;
-    if (visible && !given_up) {
+    if (visible && !given_up && !core->remote) {
         return (struct follower_step){.action = FOLLOW_REFUSE};
     }
     return (struct follower_step){.action = FOLLOW_RESTART,
@@ -68,7 +74,7 @@ static struct follower_step cut(const struct partition_core *core,
     if (offset >= core->log_end_offset) {
         return (struct follower_step){.action = FOLLOW_RETRY};
     }
-    if (offset < core->high_watermark &&
+    if (!core->remote && offset < core->high_watermark &&
         epochs_at(epochs, offset) >= core->state.lossy_epoch) {
         return (struct follower_step){.action = FOLLOW_REFUSE};
     }

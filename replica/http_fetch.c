@@ -344,7 +344,7 @@ void http_fetch_handle(struct http_request *request)
     if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
         return;
     if (http_topics_index(request, topic, &index) == 0) {
-        partition = http_topics_partition(topics, snapshot, topic, index, &rc, &why);
+        partition = http_topics_replica(topics, snapshot, topic, index, &rc, &why);
         if (partition == NULL)
             http_reply_error(request, rc, why);
     }

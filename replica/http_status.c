@@ -64,8 +64,10 @@ static struct http_metrics_row *all_rows(const struct http_status *status,
             struct partition *partition =
                 broker_partition(status->broker, &topic->id, p);
 
-            if (partition == NULL)
+            if (partition == NULL || partition_is_remote(partition)) {
+                partition_unref(partition);
                 continue;
+            }
             fill_row(snapshot, topic, partition, p, &rows[(*count)++]);
             partition_unref(partition);
         }

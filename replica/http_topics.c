@@ -75,6 +75,22 @@ struct partition *http_topics_partition(const struct http_topics *topics,
     return NULL;
 }
 
+struct partition *http_topics_replica(const struct http_topics *topics,
+                                      const struct cluster_snapshot *snapshot,
+                                      const struct topic *topic, int32_t index,
+                                      int *error, const char **why)
+{
+    struct partition *partition =
+        http_topics_partition(topics, snapshot, topic, index, error, why);
+
+    if (partition == NULL || !partition_is_remote(partition))
+        return partition;
+    partition_unref(partition);
+    *error = topic->partitions[index].leader >= 0 ? E_NOT_LEADER : E_NO_LEADER;
+    *why = "this node keeps no replica of the partition; ask one that does";
+    return NULL;
+}
+
 /* ---- GET /topics --------------------------------------------------------------------
  */
 
@@ -116,8 +132,10 @@ static void add_places(cJSON *object, const struct http_topics *topics,
     struct partition *partition = broker_partition(topics->broker, &topic->id, index);
     struct partition_status status;
 
-    if (partition == NULL)
+    if (partition == NULL || partition_is_remote(partition)) {
+        partition_unref(partition);
         return;
+    }
     partition_status_get(partition, &status);
     partition_unref(partition);
     (void)json_add_i64(object, "log_start_offset", status.start.offset);
@@ -181,7 +199,7 @@ static void state(struct http_request *request)
     if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
         return;
     if (http_topics_index(request, topic, &index) == 0) {
-        partition = http_topics_partition(topics, snapshot, topic, index, &rc, &why);
+        partition = http_topics_replica(topics, snapshot, topic, index, &rc, &why);
         if (partition == NULL) {
             http_reply_error(request, rc, why);
         } else {

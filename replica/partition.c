@@ -172,6 +172,7 @@ int partition_open(const struct partition_params *params, struct partition **out
                    params->topic->name, params->index);
     partition->topic_id = params->topic->id;
     partition->index = params->index;
+    partition->copy = params->copy;
     partition->clock = params->clock;
     partition->problems = params->problems;
     partition->disk = params->disk;
@@ -197,6 +198,7 @@ int partition_open(const struct partition_params *params, struct partition **out
     if (rc) {
         goto fail;
     }
+    partition_remote_update(partition, params->topic);
     core_configure(&partition->core, &partition->config);
     set_leadership(partition, params->snapshot, params->topic);
     (void)core_advance(&partition->core);
@@ -367,6 +369,7 @@ void partition_update(struct partition *partition,
     }
     pthread_mutex_lock(&partition->lock);
     partition->config = topic->config;
+    partition_remote_update(partition, topic);
     core_configure(&partition->core, &partition->config);
     set_leadership(partition, snapshot, topic);
     partition_collect(partition, &released);

@@ -22,7 +22,7 @@ void core_init(struct partition_core *core, int32_t self, int64_t log_end_offset
 void core_configure(struct partition_core *core, const struct topic_config *config)
 {
     core->min_insync_replicas = topic_config_min_insync(config);
-    core->flush_counts = config->flush == FLUSH_ACK;
+    core->flush_counts = config->flush == FLUSH_ACK && !core->remote;
     core->compacted = config->cleanup_policy == CLEANUP_COMPACT;
     core->lag_time_max_ms = config->replica_lag_time_max_ms;
     core->lag_max_messages = config->replica_lag_max_messages;
@@ -57,13 +57,15 @@ static void decide_role(struct partition_core *core)
     core->leader = core->state.leader;
     core->role = ROLE_NONE;
     if (core->leader == core->self) {
-        if (own_epoch && !core->offline && core->session != SESSION_LOST) {
+        if (own_epoch && !core->remote && !core->offline &&
+            core->session != SESSION_LOST) {
             core->role = ROLE_LEADER;
         } else {
             core->leader = -1;
         }
     } else if (core->leader >= 0 && !core->offline &&
-               core_replica_find(core, core->self)) {
+               (core->remote ? core->observes
+                             : core_replica_find(core, core->self) != NULL)) {
         core->role = ROLE_FOLLOWER;
     }
 }
@@ -160,6 +162,14 @@ void core_set_session(struct partition_core *core, enum core_session session)
 void core_set_offline(struct partition_core *core)
 {
     core->offline = true;
+    decide_role(core);
+}
+
+void core_observe(struct partition_core *core, bool observes)
+{
+    core->observes = observes;
+    core->leader_high_watermark = -1;
+    core->fetch_sequence++;
     decide_role(core);
 }
 

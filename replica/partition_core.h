@@ -59,6 +59,10 @@ struct partition_core {
     int32_t self;
     enum core_role role;
     enum core_session session;
+    /* This node is no replica: whatever it holds is a copy for reading, which counts
+     * for nothing. It follows only while `observes`. */
+    bool remote;
+    bool observes;
     bool offline; /* the disk failed or the log is damaged: neither leads nor follows */
     int32_t leader; /* -1: none, or this node but in an epoch that it may not lead */
     int32_t leader_epoch;
@@ -133,6 +137,8 @@ void core_set_session(struct partition_core *core, enum core_session session);
 
 /* The disk failed or the log is damaged: no role until core_reset(). */
 void core_set_offline(struct partition_core *core);
+/* Begins or ends following as an observer; for a remote partition. */
+void core_observe(struct partition_core *core, bool observes);
 /* The log was emptied, to be filled from the leader, beginning at `offset`. */
 void core_reset(struct partition_core *core, int64_t offset);
 

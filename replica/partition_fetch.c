@@ -299,7 +299,7 @@ bool partition_suspect(struct partition *partition, bool crashed, struct suspect
     };
     bool gone = partition->deleted;
     pthread_mutex_unlock(&partition->lock);
-    return (unusable || doubtful) && !gone;
+    return (unusable || doubtful) && !gone && !partition_is_remote(partition);
 }
 
 void partition_set_silent(struct partition *partition, bool silent)

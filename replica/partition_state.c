@@ -94,7 +94,7 @@ int partition_state_render(struct partition *partition, struct buf *out)
                (long long)partition->end.offset, (long long)bounds.start.offset,
                (long long)partition->flushed.offset, (long long)bounds.size_bytes);
     buf_printf(out, ",\"node\":%d,\"role\":\"%s\",\"lag\":%lld,\"online\":%s",
-               core->self, role_name(core->role),
+               core->self, core->remote ? "observer" : role_name(core->role),
                (long long)(partition->end.offset - partition->high_watermark.offset),
                partition->offline ? "false" : "true");
     render_epochs(&partition->epochs, out);

@@ -65,6 +65,28 @@ static void test_epochs_are_checked_both_ways(void **state)
     epochs_free(&rig.epochs);
 }
 
+/* A node that is no replica may read along, and a replica that says so counts nothing.
+ */
+static void test_an_observer_counts_nothing(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    struct fetch_request request = request_of(&rig, 10, 5);
+    request.acknowledged_offset = FETCH_OBSERVES;
+    request.follower = 9;
+    assert_int_equal(take(&rig, &request, 1), FETCH_DATA);
+    fetch_again(&rig.core, &rig.epochs, 0, &request, &rig.answer);
+    assert_int_equal(rig.answer.kind, FETCH_DATA);
+    request = request_of(&rig, 10, 5);
+    request.acknowledged_offset = FETCH_OBSERVES;
+    assert_int_equal(take(&rig, &request, 1), FETCH_DATA);
+    assert_int_equal(rig.core.replicas[1].log_end_offset, -1);
+    assert_int_equal(rig.core.replicas[1].broker_epoch, -1);
+    request.leader_epoch = 6;
+    assert_int_equal(take(&rig, &request, 1), FETCH_ERROR);
+    epochs_free(&rig.epochs);
+}
+
 static void test_a_stale_incarnation_counts_nothing(void **state)
 {
     (void)state;
@@ -199,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs_are_checked_both_ways),
+        cmocka_unit_test(test_an_observer_counts_nothing),
         cmocka_unit_test(test_a_stale_incarnation_counts_nothing),
         cmocka_unit_test(test_a_late_request_is_ignored),
         cmocka_unit_test(test_a_diverging_fetch_acknowledges_nothing),

@@ -1,4 +1,5 @@
 /* Whole nodes that replicate to each other over HTTP. */
+#include "replica/partition_internal.h"
 #include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -310,6 +312,96 @@ static void test_below_the_minimum(void **state)
     partition_unref(writer.partition);
 }
 
+/* ---- nodes without a replica --------------------------------------------------------
+ */
+
+static void until_observed(struct partition *partition)
+{
+    for (int i = 0; i < 5000 && !partition_observe(partition); i++) {
+        (void)usleep(1000);
+    }
+    assert_true(partition_observe(partition));
+}
+
+/* Neither leader nor, with one replica, anybody else. */
+static void test_observer(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *there = replica_rig_partition(rig, leader, "t");
+    struct partition *here = replica_rig_partition(rig, leader % 3 + 1, "t");
+    struct partition_status status;
+    assert_false(partition_is_remote(there));
+    assert_true(partition_is_remote(here));
+
+    /* A write needs no copy. */
+    assert_int_equal(node_append(here, "one\n", NULL), 0);
+    assert_text(there, "one\n");
+    partition_status_get(here, &status);
+    assert_int_equal(status.log_end_offset, 0);
+
+    until_observed(here);
+    assert_text(here, "one\n");
+    /* With a copy, a write shows once it is acknowledged. */
+    assert_int_equal(node_append(here, "two\n", NULL), 0);
+    assert_text(here, "one\ntwo\n");
+    assert_int_equal(node_append(there, "three\n", NULL), 0);
+    replica_rig_until_committed(here, 3);
+
+    /* An open file keeps it. Then it goes, and what showed it is out of date. */
+    partition_status_get(here, &status);
+    uint64_t unclean = status.unclean;
+    partition_hold(here);
+    assert_false(partition_remote_rest(here, 0));
+    partition_let_go(here);
+    assert_false(partition_remote_rest(here, 60000));
+    assert_true(partition_remote_rest(here, 0));
+    partition_status_get(here, &status);
+    assert_int_equal(status.log_end_offset, 0);
+    assert_true(status.unclean > unclean);
+    assert_int_equal(node_append(here, "four\n", NULL), 0);
+    until_observed(here);
+    assert_text(here, "one\ntwo\nthree\nfour\n");
+    partition_unref(here);
+    partition_unref(there);
+    replica_rig_until_isr(rig, 1, "t", 1);
+}
+
+/* The copy of an empty log is complete at once, not when something comes. */
+static void test_observer_of_nothing(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *here = replica_rig_partition(rig, leader % 3 + 1, "t");
+    until_observed(here);
+    assert_text(here, "");
+    partition_unref(here);
+}
+
+/* It follows from leader to leader. */
+static void test_observer_over_a_failover(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":2,\"min_insync_replicas\":1}");
+    int first = replica_rig_leader(rig, 1, "t", -1);
+    int away = 1;
+    struct partition *here = replica_rig_partition(rig, away, "t");
+    while (!partition_is_remote(here)) {
+        partition_unref(here);
+        here = replica_rig_partition(rig, ++away, "t");
+    }
+    until_observed(here);
+    assert_int_equal(node_append(here, "one\n", NULL), 0);
+    replica_rig_kill(rig, first);
+    replica_rig_bury(rig, first);
+    (void)replica_rig_leader(rig, away, "t", first);
+    assert_int_equal(node_append(here, "two\n", NULL), 0);
+    assert_text(here, "one\ntwo\n");
+    partition_unref(here);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +415,10 @@ int main(void)
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_log_start_follows, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_observer, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_observer_of_nothing, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_observer_over_a_failover, open_rig,
+                                        close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

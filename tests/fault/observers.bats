@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# Partitions that a node keeps no replica of: read through a copy, written to by forwarding.
+load ../bats/helpers
+load cluster
+setup() { :; }
+teardown() { end_cluster; }
+
+one_replica_cluster() { # NODES
+    CHILDREN=()
+    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    export TOPICFS_CLUSTER_DIR=$C
+    within 60 "$CLUSTER" up "$1" -o replication_factor=1 >/dev/null
+}
+
+topic_on() { # TOPIC NODE: moved to this node alone
+    mkdir "$C/n1/topics/$1"
+    wait_for 10 led "$1"
+    printf '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":[%s]}]}\n' "$1" "$2" \
+        >"$C/n1/cluster/admin/reassign_partitions"
+    wait_for 20 only_replica "$1" "$2"
+}
+
+only_replica() {
+    [ "$(state_of "$1" replicas)" = "[$2]" ] && [ "$(state_of "$1" leader)" = "$2" ]
+}
+
+@test "a topic with one replica is read and written on every node" {
+    one_replica_cluster 3
+    mkdir "$C/n1/topics/t"
+    wait_for 10 led t
+    local k leader a b
+    leader=$(state_of t leader)
+    a=$((leader % 3 + 1))
+    b=$((a % 3 + 1))
+    # No copy is made for a write by key.
+    echo 'by key' >>"$C/n$a/topics/t/append"
+    [ -z "$(find "$C/data/n$a/observers" -name '*.log' -size +0)" ]
+    run -0 cat "$C/n$leader/topics/t/0/log"
+    assert_output 'by key'
+    for k in 1 2 3; do echo "from $k" >>"$C/n$k/topics/t/0/log"; done
+    for k in 1 2 3; do
+        run -0 cat "$C/n$k/topics/t/0/log"
+        assert_output $'by key\nfrom 1\nfrom 2\nfrom 3'
+    done
+    run -0 state_of t role "n$a"
+    assert_output '"observer"'
+    [ "$(state_of t high_watermark "n$a")" = 4 ]
+    run -0 cat "$C/n$a/topics/t/0/at/2-2"
+    assert_output 'from 2'
+    run -0 jq -r .value "$C/n$b/topics/t/0/json/1-1"
+    assert_output 'from 1'
+    # What was written there can be read there at once.
+    for k in 5 6 7 8; do
+        echo "line $k" >>"$C/n$a/topics/t/0/log"
+        run -0 tail -n 1 "$C/n$a/topics/t/0/log"
+        assert_output "line $k"
+    done
+    # Others are told of it.
+    background cat "$C/n$b/topics/t/0/follow/earliest" >"$C/follow"
+    echo last >>"$C/n$leader/topics/t/0/log"
+    wait_for 5 cmp -s "$C/n$leader/topics/t/0/log" "$C/follow"
+    [ "$(state_of t 'isr' "n$a")" = "[$leader]" ]
+    wait_for 5 no_problems
+}
+
+@test "a node without a replica: durable writes, a leader that is killed, a topic that goes" {
+    fresh_cluster 4
+    mkdir "$C/n1/topics/t"
+    wait_for 10 led t
+    wait_for 10 test -e "$C/n4/topics/t/0/log"
+    local away leader k
+    for k in 1 2 3 4; do
+        state_of t replicas | jq -e "index($k)" >/dev/null || away=$k
+    done
+    seq -f 'a line of some length, with the number %08.0f' 60000 >"$C/big"
+    dd if="$C/big" of="$C/n$away/topics/t/0/log" oflag=append conv=notrunc,fsync bs=64k status=none
+    run -0 within 20 cmp "$C/big" "$C/n$away/topics/t/0/log"
+    start_writers "$away"
+    leader=$(state_of t leader "n$away")
+    "$CLUSTER" kill "$leader"
+    progress "$away"
+    "$CLUSTER" start "$leader"
+    progress "$away"
+    stop_writers
+    wait_for 20 same_everywhere t
+    # The node starts anew: so does its copy.
+    "$CLUSTER" kill "$away"
+    "$CLUSTER" start "$away"
+    wait_for 20 same_everywhere t
+    background cat "$C/n$away/topics/t/0/follow/latest" >"$C/follow"
+    local reader=$!
+    rmdir "$C/n$away/topics/t"
+    run -1 end_of "$reader" 10 # ESTALE, as everywhere
+    wait_for 10 no_problems
+}
+
+@test "a partition that moves: a replica becomes an observer, and an observer the replica" {
+    fresh_cluster 3
+    topic_on t 2
+    local k
+    for k in 1 2 3 4 5; do echo "line $k" >>"$C/n3/topics/t/0/log"; done
+    run -0 tail -n 1 "$C/n3/topics/t/0/log"
+    assert_output 'line 5'
+    printf '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3]}]}\n' \
+        >"$C/n1/cluster/admin/reassign_partitions"
+    wait_for 20 only_replica t 3
+    [ "$(state_of t role n3)" = '"leader"' ]
+    run -0 cat "$C/n3/topics/t/0/log"
+    assert_output $'line 1\nline 2\nline 3\nline 4\nline 5'
+    echo 'line 6' >>"$C/n1/topics/t/0/log"
+    run -0 tail -n 1 "$C/n1/topics/t/0/log"
+    assert_output 'line 6'
+}
