@@ -66,6 +66,7 @@ struct produce_result {
     /* In which it was appended, for partition_resume(): at the same offset, another
      * epoch is another batch. -1: another node says that it met its acks. */
     int32_t leader_epoch;
+    uint32_t length; /* of its bytes, where this node appended it; else 0 */
     /* Of a write that was given up on its way to the leader; 0: it was not. */
     uint64_t ticket;
 };
@@ -120,8 +121,8 @@ bool partition_produce_cancel(struct partition *partition,
 int partition_resume(struct partition *partition, const struct produce_result *left,
                      struct produce_waiter *waiter, struct produce_result *result);
 
-/* fsync: everything below `end_offset` committed and, where this node keeps a replica,
- * on disk here. Results as partition_produce(). */
+/* fsync: everything below `end_offset` on disk here, and committed. Results as
+ * partition_produce(). */
 int partition_sync(struct partition *partition, int64_t end_offset,
                    struct produce_waiter *waiter, struct produce_result *result);
 
@@ -162,21 +163,6 @@ int partition_wait(struct partition *partition, int64_t position,
                    struct read_waiter *waiter);
 /* true: ready() was not and will not be called. */
 bool partition_wait_cancel(struct partition *partition, struct read_waiter *waiter);
-
-/* ---- partitions of other nodes ------------------------------------------------------
- *
- * Where this node keeps no replica, the handle takes writes and sends them to the
- * leader. To be read it needs a copy, which is begun when somebody asks for it, follows
- * the leader, and is given up some minutes after its last use.
- */
-
-bool partition_is_remote(const struct partition *partition);
-/* Asks for the copy. true: it can be read: it holds what was committed then; or there
- * is nothing to wait for. A replica can always be. Does not block. */
-bool partition_observe(struct partition *partition);
-/* An open file: the copy stays for as long. NULL is fine. */
-void partition_hold(struct partition *partition);
-void partition_let_go(struct partition *partition);
 
 /* ---- segments/ --------------------------------------------------------------------
  */

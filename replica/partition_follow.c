@@ -1,9 +1,11 @@
 /* A follower's side of replication: what to ask for, and what to do with the answer. */
 #include "replica/follower_core.h"
 #include "replica/partition_internal.h"
+#include "replica/partition_outbox.h"
 #include "replica/partition_replica.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* [lock] A request acknowledges: where only what is on disk counts, it waits for that.
  */
@@ -125,9 +127,6 @@ static enum follow_outcome take_batches(struct partition *partition,
         partition_flush_by_policy(partition, clock_mono_ms(partition->clock));
     }
     partition_collect(partition, &released);
-    if (!rc && partition_remote_caught_up(partition, item->answer.high_watermark)) {
-        released.tell = true;
-    }
     pthread_mutex_unlock(&partition->lock);
     if (!rc) {
         take_log_start(partition, item->answer.log_start);
@@ -180,6 +179,7 @@ static enum follow_outcome finish_cut(struct partition *partition, int rc)
     pthread_mutex_lock(&partition->lock);
     /* What was cut may have been waited for here. */
     partition_collect(partition, &released);
+    released.tell = true;
     partition_flush_soon(partition);
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
@@ -191,9 +191,39 @@ static enum follow_outcome finish_cut(struct partition *partition, int rc)
     return FOLLOWED;
 }
 
+/* [append_lock] What stands behind `offset`, if writers of this node still wait for any
+ * of it; NULL: there are none, or it can't be had. */
+static char *read_tail(struct partition *partition, int64_t offset,
+                       struct log_place *from)
+{
+    struct log_bounds bounds;
+    pthread_mutex_lock(&partition->lock);
+    bool wanted = partition_outbox_rescues(partition, offset);
+    pthread_mutex_unlock(&partition->lock);
+    log_bounds_get(partition->log, &bounds);
+    if (!wanted || log_find_offset(partition->log, offset, &bounds.end, from) != 0 ||
+        from->offset != offset || bounds.end.position <= from->position ||
+        bounds.end.position - from->position > OUTBOX_NODE_BYTES) {
+        return NULL;
+    }
+    const struct fetch_batches batches = {
+        .length = (size_t)(bounds.end.position - from->position),
+        .position = from->position,
+        .rewrites = bounds.rewrites,
+    };
+    uint8_t *bytes = malloc(batches.length);
+    if (bytes && partition_fetch_read(partition, &batches, bytes) != 0) {
+        free(bytes);
+        bytes = NULL;
+    }
+    return (char *)bytes;
+}
+
 /* [append_lock, released here] */
 static enum follow_outcome cut(struct partition *partition, int64_t offset)
 {
+    struct log_place from;
+    char *tail = read_tail(partition, offset, &from);
     pthread_mutex_lock(&partition->lock);
     const int64_t end = partition->end.offset;
     pthread_mutex_unlock(&partition->lock);
@@ -207,14 +237,22 @@ static enum follow_outcome cut(struct partition *partition, int64_t offset)
         bool below = offset < partition->high_watermark.offset;
         (void)core_cut(&partition->core, &partition->epochs, offset);
         place_end(partition, below);
+        if (tail) {
+            partition_outbox_rescue(partition, tail, &from);
+        }
         partition_fail_produces(partition, offset);
     }
     pthread_mutex_unlock(&partition->lock);
+    free(tail);
     return finish_cut(partition, rc);
 }
 
-int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch)
+/* [append_lock, released here] */
+static enum follow_outcome restart(struct partition *partition, int64_t offset,
+                                   int32_t epoch)
 {
+    diag(DIAG_INFO, "%s: the copy is dropped and made anew from offset %lld",
+         partition->name, (long long)offset);
     int rc = log_restart(partition->log, offset);
     pthread_mutex_lock(&partition->lock);
     if (!rc) {
@@ -226,16 +264,7 @@ int partition_begin_anew(struct partition *partition, int64_t offset, int32_t ep
         partition_fail_produces(partition, 0);
     }
     pthread_mutex_unlock(&partition->lock);
-    return rc;
-}
-
-/* [append_lock, released here] */
-static enum follow_outcome restart(struct partition *partition, int64_t offset,
-                                   int32_t epoch)
-{
-    diag(DIAG_INFO, "%s: the copy is dropped and made anew from offset %lld",
-         partition->name, (long long)offset);
-    return finish_cut(partition, partition_begin_anew(partition, offset, epoch));
+    return finish_cut(partition, rc);
 }
 
 /* [append_lock, released here] */

@@ -201,6 +201,51 @@ int partition_outbox_resume(struct partition *partition, uint64_t id,
                : 0;
 }
 
+/* A write of this node's own that nobody was promised anything about. */
+static bool can_be_rescued(const struct partition *partition,
+                           const struct produce_waiter *waiter, int64_t offset)
+{
+    return partition->observer && !waiter->remote && !waiter->await_flush &&
+           !waiter->cut && waiter->result.length > 0 &&
+           waiter->result.base_offset >= offset;
+}
+
+bool partition_outbox_rescues(const struct partition *partition, int64_t offset)
+{
+    const struct produce_waiter *waiter;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        if (can_be_rescued(partition, waiter, offset)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void partition_outbox_rescue(struct partition *partition, const char *tail,
+                             const struct log_place *from)
+{
+    struct produce_waiter *waiter;
+    struct produce_waiter *next;
+    DL_FOREACH_SAFE(partition->produces, waiter, next)
+    {
+        if (!can_be_rescued(partition, waiter, from->offset)) {
+            continue;
+        }
+        const struct produce_result appended = waiter->result;
+        const char *bytes =
+            tail + (appended.end.position - appended.length - from->position);
+        uint32_t count = (uint32_t)(appended.end.offset - appended.base_offset);
+        struct produce_result result;
+        if (waiter->acks != ACKS_NONE &&
+            partition_outbox_add(partition, bytes, appended.length, count, waiter,
+                                 &result) == PRODUCE_PENDING) {
+            DL_DELETE(partition->produces, waiter);
+            waiter->parked = false;
+        }
+    }
+}
+
 void partition_outbox_collect(struct partition *partition, struct released *released)
 {
     int refusal = partition_refusal(partition);
@@ -379,11 +424,9 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
             .end = {.offset = end_offset, .position = -1},
             .leader_epoch = -1};
         struct produce_waiter *waiter = write->waiter;
-        bool show =
-            waiter && write->acks == ACKS_ALL &&
-            partition->core.role == ROLE_FOLLOWER &&
-            (!partition_is_remote(partition) || atomic_load(&partition->shown)) &&
-            partition->core.high_watermark < end_offset;
+        bool show = waiter && write->acks == ACKS_ALL &&
+                    partition->core.role == ROLE_FOLLOWER &&
+                    partition->core.high_watermark < end_offset;
         base_offset = end_offset;
         DL_DELETE(batch->writes, write);
         if (show) {

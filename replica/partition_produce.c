@@ -91,9 +91,6 @@ void partition_flush_run(struct flusher_job *job)
 
 void partition_flush_by_policy(struct partition *partition, int64_t now_ms)
 {
-    if (partition->copy) {
-        return; /* it does not outlive the process */
-    }
     if (partition->config.flush == FLUSH_ACK) {
         partition_flush_soon(partition);
     } else if (partition->config.flush == FLUSH_INTERVAL && !partition->flush_due_ms) {
@@ -132,7 +129,8 @@ static int account(struct partition *partition, const struct batch *batch,
     };
     *result = (struct produce_result){.base_offset = batch->base_offset,
                                       .end = end,
-                                      .leader_epoch = batch->leader_epoch};
+                                      .leader_epoch = batch->leader_epoch,
+                                      .length = batch->length};
 
     pthread_mutex_lock(&partition->lock);
     partition->end = end;
@@ -275,9 +273,7 @@ int partition_resume_appended(struct partition *partition,
     if (!stands(partition, left)) {
         return PRODUCE_GONE;
     }
-    bool unseen = partition_is_remote(partition) && !atomic_load(&partition->shown) &&
-                  left->leader_epoch < 0; /* then the leader's word is all there is */
-    if (unseen || core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
+    if (core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
         return 0;
     }
     waiter->result = *result;
@@ -309,19 +305,12 @@ int partition_sync(struct partition *partition, int64_t end_offset,
     waiter->remote = false;
     waiter->write = NULL;
     int rc = 0;
-    /* The disks that count may be others'; that it is committed, the copy tells. */
-    (void)partition_observe(partition);
     pthread_mutex_lock(&partition->lock);
-    bool here = !partition_is_remote(partition);
-    bool done = here ? is_durable(partition, end_offset)
-                     : core_acknowledged(&partition->core, ACKS_ALL, end_offset);
     result->error = partition_refusal(partition);
-    if (!result->error && !done) {
+    if (!result->error && !is_durable(partition, end_offset)) {
+        partition_flush_soon(partition);
         partition_park_produce(partition, waiter, end_offset);
-        waiter->await_flush = here;
-        if (here) {
-            partition_flush_soon(partition);
-        }
+        waiter->await_flush = true;
         rc = PRODUCE_PENDING;
     }
     pthread_mutex_unlock(&partition->lock);

@@ -140,6 +140,35 @@ static void cut_and_overgrown(void **state)
     partition_unref(partition);
 }
 
+/* Who waits for what a new leader cut waits on: it is appended there. */
+static void blocks_through_a_failover(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    int first = f->leader;
+    struct replica_node *node = &f->rig->nodes[first];
+    struct store *store = f->rig->cluster.nodes[first].store;
+    open_appender(f, first);
+    assert_int_equal(put(f, "one\n"), 4);
+    replica_rig_kill(f->rig, f->writer);
+    replica_rig_kill(f->rig, f->third);
+    begin_write(f, &record, "late\nlater\n");
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    http_server_stop(node->server);
+    node->server = NULL;
+    shared_store_cut(store, true);
+    shared_backend_advance(f->rig->cluster.backend, 7000);
+    replica_rig_start(f->rig, f->writer);
+    replica_rig_start(f->rig, f->third);
+    int second = replica_rig_leader(f->rig, f->writer, "t", first);
+    struct partition *partition = replica_rig_partition(f->rig, second, "t");
+    assert_int_equal(node_append(partition, "two\n", NULL), 0);
+    shared_store_cut(store, false);
+    assert_int_equal(result_of(&record), 11);
+    assert_text(f->partition, "one\ntwo\nlate\nlater\n");
+    partition_unref(partition);
+}
+
 /* With one replica away, but still counted, nothing is committed. */
 static void hold_commits(struct fixture *f)
 {
@@ -264,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(cut_and_overgrown, begin, end),
+        cmocka_unit_test_setup_teardown(blocks_through_a_failover, begin, end),
         cmocka_unit_test_setup_teardown(sent_and_sent_again, begin, end),
         cmocka_unit_test_setup_teardown(ended_before_it_is_sent_again, begin, end),
         cmocka_unit_test_setup_teardown(something_else_follows, begin, end),
