@@ -121,8 +121,8 @@ bool partition_produce_cancel(struct partition *partition,
 int partition_resume(struct partition *partition, const struct produce_result *left,
                      struct produce_waiter *waiter, struct produce_result *result);
 
-/* fsync: everything below `end_offset` on disk here, and committed. Results as
- * partition_produce(). */
+/* fsync: everything below `end_offset` committed and, where this node keeps a replica,
+ * on disk here. Results as partition_produce(). */
 int partition_sync(struct partition *partition, int64_t end_offset,
                    struct produce_waiter *waiter, struct produce_result *result);
 
@@ -163,6 +163,21 @@ int partition_wait(struct partition *partition, int64_t position,
                    struct read_waiter *waiter);
 /* true: ready() was not and will not be called. */
 bool partition_wait_cancel(struct partition *partition, struct read_waiter *waiter);
+
+/* ---- partitions of other nodes ------------------------------------------------------
+ *
+ * Where this node keeps no replica, the handle takes writes and sends them to the
+ * leader. To be read it needs a copy, which is begun when somebody asks for it, follows
+ * the leader, and is given up some minutes after its last use.
+ */
+
+bool partition_is_remote(const struct partition *partition);
+/* Asks for the copy. true: it can be read: it holds what was committed then; or there
+ * is nothing to wait for. A replica can always be. Does not block. */
+bool partition_observe(struct partition *partition);
+/* An open file: the copy stays for as long. NULL is fine. */
+void partition_hold(struct partition *partition);
+void partition_let_go(struct partition *partition);
 
 /* ---- segments/ --------------------------------------------------------------------
  */

@@ -127,6 +127,9 @@ static enum follow_outcome take_batches(struct partition *partition,
         partition_flush_by_policy(partition, clock_mono_ms(partition->clock));
     }
     partition_collect(partition, &released);
+    if (!rc && partition_remote_caught_up(partition, item->answer.high_watermark)) {
+        released.tell = true;
+    }
     pthread_mutex_unlock(&partition->lock);
     if (!rc) {
         take_log_start(partition, item->answer.log_start);
@@ -247,12 +250,8 @@ static enum follow_outcome cut(struct partition *partition, int64_t offset)
     return finish_cut(partition, rc);
 }
 
-/* [append_lock, released here] */
-static enum follow_outcome restart(struct partition *partition, int64_t offset,
-                                   int32_t epoch)
+int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch)
 {
-    diag(DIAG_INFO, "%s: the copy is dropped and made anew from offset %lld",
-         partition->name, (long long)offset);
     int rc = log_restart(partition->log, offset);
     pthread_mutex_lock(&partition->lock);
     if (!rc) {
@@ -264,7 +263,16 @@ static enum follow_outcome restart(struct partition *partition, int64_t offset,
         partition_fail_produces(partition, 0);
     }
     pthread_mutex_unlock(&partition->lock);
-    return finish_cut(partition, rc);
+    return rc;
+}
+
+/* [append_lock, released here] */
+static enum follow_outcome restart(struct partition *partition, int64_t offset,
+                                   int32_t epoch)
+{
+    diag(DIAG_INFO, "%s: the copy is dropped and made anew from offset %lld",
+         partition->name, (long long)offset);
+    return finish_cut(partition, partition_begin_anew(partition, offset, epoch));
 }
 
 /* [append_lock, released here] */

@@ -59,6 +59,12 @@ struct partition {
     const struct disk *disk;        /* [const] */
     struct flusher *flusher;        /* [const] */
     struct log *log;                /* [const] */
+    bool copy; /* [const] the log is a copy for readers, from the beginning on */
+    atomic_bool remote; /* no replica of this node: see partition_remote.c; changes
+                         * under `lock` */
+    atomic_bool shown;  /* remote: holds what was committed when it was asked for */
+    atomic_uint holds;  /* remote: open files */
+    _Atomic int64_t used_ms; /* remote: when it was last asked for */
     void (*on_last_unref)(void *arg, struct partition *partition); /* [const] */
     void *on_last_unref_arg;                                       /* [const] */
     /* Told of changes that other nodes have to do with; NULL: there are none. [const]
@@ -114,6 +120,7 @@ struct partition {
 struct partition_params {
     const char *dir;
     bool may_create;
+    bool copy; /* for readers; else this node is a replica */
     const struct cluster_snapshot *snapshot; /* borrowed, as the next */
     const struct topic *topic;
     int32_t index;
@@ -229,6 +236,19 @@ int partition_resume_appended(struct partition *partition,
 void partition_tickets_free(struct partition *partition);
 /* [partition->lock] The part of partition_collect() for what is out of time. */
 void partition_outbox_collect(struct partition *partition, struct released *released);
+
+/* partition_remote.c. [partition->lock] What was a replica may be none any more, and
+ * the reverse. */
+void partition_remote_update(struct partition *partition, const struct topic *topic);
+/* [partition->lock] Behind an answer of the leader: true once the
+ * copy holds all that was committed. */
+bool partition_remote_caught_up(struct partition *partition, int64_t high_watermark);
+/* Nothing is to be waited for: the copy is complete, or will never be. */
+bool partition_observe_ended(struct partition *partition);
+/* Gives the copy up if nobody has used it for so long. true: it did. */
+bool partition_remote_rest(struct partition *partition, int64_t idle_ms);
+/* partition_follow.c. [append_lock] Empties the log, to begin anew at `offset`. */
+int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch);
 
 /* Producer snapshots (partition_producers.c). */
 int partition_producers_load(struct partition *partition);

@@ -424,9 +424,11 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
             .end = {.offset = end_offset, .position = -1},
             .leader_epoch = -1};
         struct produce_waiter *waiter = write->waiter;
-        bool show = waiter && write->acks == ACKS_ALL &&
-                    partition->core.role == ROLE_FOLLOWER &&
-                    partition->core.high_watermark < end_offset;
+        bool show =
+            waiter && write->acks == ACKS_ALL &&
+            partition->core.role == ROLE_FOLLOWER &&
+            (!partition_is_remote(partition) || atomic_load(&partition->shown)) &&
+            partition->core.high_watermark < end_offset;
         base_offset = end_offset;
         DL_DELETE(batch->writes, write);
         if (show) {

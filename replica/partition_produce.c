@@ -91,6 +91,9 @@ void partition_flush_run(struct flusher_job *job)
 
 void partition_flush_by_policy(struct partition *partition, int64_t now_ms)
 {
+    if (partition->copy) {
+        return; /* it does not outlive the process */
+    }
     if (partition->config.flush == FLUSH_ACK) {
         partition_flush_soon(partition);
     } else if (partition->config.flush == FLUSH_INTERVAL && !partition->flush_due_ms) {
@@ -273,7 +276,9 @@ int partition_resume_appended(struct partition *partition,
     if (!stands(partition, left)) {
         return PRODUCE_GONE;
     }
-    if (core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
+    bool unseen = partition_is_remote(partition) && !atomic_load(&partition->shown) &&
+                  left->leader_epoch < 0; /* then the leader's word is all there is */
+    if (unseen || core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
         return 0;
     }
     waiter->result = *result;
@@ -305,12 +310,19 @@ int partition_sync(struct partition *partition, int64_t end_offset,
     waiter->remote = false;
     waiter->write = NULL;
     int rc = 0;
+    /* The disks that count may be others'; that it is committed, the copy tells. */
+    (void)partition_observe(partition);
     pthread_mutex_lock(&partition->lock);
+    bool here = !partition_is_remote(partition);
+    bool done = here ? is_durable(partition, end_offset)
+                     : core_acknowledged(&partition->core, ACKS_ALL, end_offset);
     result->error = partition_refusal(partition);
-    if (!result->error && !is_durable(partition, end_offset)) {
-        partition_flush_soon(partition);
+    if (!result->error && !done) {
         partition_park_produce(partition, waiter, end_offset);
-        waiter->await_flush = true;
+        waiter->await_flush = here;
+        if (here) {
+            partition_flush_soon(partition);
+        }
         rc = PRODUCE_PENDING;
     }
     pthread_mutex_unlock(&partition->lock);
