@@ -111,3 +111,25 @@ only_replica() {
     run -0 tail -n 1 "$C/n1/topics/t/0/log"
     assert_output 'line 6'
 }
+
+@test "role=client: writes by key copy nothing; what is read is copied" {
+    fresh_cluster 3
+    cluster_topic t
+    local etcd peer
+    read -r etcd peer <"$C/run/etcd1.port"
+    mkdir "$C/client"
+    run -0 within 60 "$TOPICFS_BIN" mount -o \
+        "coord=etcd://127.0.0.1:$etcd,cluster=local,node=9,role=client,listen=127.0.0.1:0,data=$C/data/client" \
+        "$C/client"
+    echo one >>"$C/client/topics/t/append"
+    [ -z "$(find "$C/data/client/observers" -name '*.log' -size +0)" ]
+    echo two >>"$C/n1/topics/t/0/log"
+    run -0 cat "$C/client/topics/t/0/log"
+    assert_output $'one\ntwo'
+    echo three >>"$C/client/topics/t/0/log"
+    run -0 tail -n 1 "$C/client/topics/t/0/log"
+    assert_output three
+    [ "$(state_of t 'isr|length' client)" = 3 ]
+    run -0 within 30 "$TOPICFS_BIN" umount "$C/client"
+    run -0 "$TOPICFS_BIN" check "$C/data/client"
+}
