@@ -95,7 +95,12 @@ static void *notifier_poll_thread(void *arg)
 
 /* ---- changes --------------------------------------------------------------------- */
 
-/* The kernel forgets the attributes of the nodes; what it does not know is no matter.
+/*
+ * The kernel forgets the attributes of the nodes; what it does not know is no matter.
+ * This takes no lock there. Forgetting a name would take its directory's,
+ * uninterruptibly: a killed daemon whose thread waits so behind a mkdir that waits for
+ * the daemon can never end, nor can the mkdir. Names lapse by themselves, within a
+ * second.
  */
 static void notifier_attributes(struct notifier *notifier,
                                 const struct topic_id *topic_id)
@@ -117,14 +122,6 @@ static void notifier_attributes(struct notifier *notifier,
     for (size_t i = 0; i < count; i++)
         (void)fuse_lowlevel_notify_inval_inode(notifier->session, ids[i], -1, 0);
     free(large);
-}
-
-static void notifier_topic_gone(struct notifier *notifier, const char *name)
-{
-    uint64_t topics;
-    if (node_table_ids(notifier->nodes, NULL, &topics, 1) > 0)
-        (void)fuse_lowlevel_notify_inval_entry(notifier->session, topics, name,
-                                               strlen(name));
 }
 
 static bool notifier_same_access(const struct topic *a, const struct topic *b)
@@ -151,7 +148,7 @@ static void notifier_compare(struct notifier *notifier,
             after = new->topics[j];
         if (after == NULL || !topic_id_equal(&after->id, &before->id)) {
             listing_changed = true;
-            notifier_topic_gone(notifier, before->name);
+            notifier_attributes(notifier, &before->id);
         } else if (!notifier_same_access(before, after)) {
             notifier_attributes(notifier, &after->id);
         }

@@ -1,11 +1,11 @@
 /*
- * What the kernel is told without having asked: directories that changed, so that it
- * drops what it keeps for a second, and polls that became ready.
+ * What the kernel is told without having asked: attributes that changed, which it else
+ * keeps for a second, and polls that became ready. Never that a name is gone: see
+ * notifier.c.
  *
  * Two threads of its own, because a notification must never be sent while a request is
- * being answered: an invalidation takes the directory's lock in the kernel, and waits
- * while a mkdir or rmdir there is under way. Polls have the second thread, so that they
- * don't wait behind that.
+ * being answered. Polls have the second one, so that they don't wait behind a change of
+ * a thousand topics.
  *
  *     notifier_start(session, nodes, cluster, &notifier);
  *     stream_poll(stream, notifier_poll_new(notifier, ph));
