@@ -1,5 +1,6 @@
 #include "fs/answer.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@ struct answer {
     struct reply reply;
     fuse_req_t req;
     struct answer_counts *counts;
+    pthread_t worker; /* the thread that got the request */
     bool waits;
     void (*interrupt)(void *arg);
     void *interrupt_arg;
@@ -109,7 +111,10 @@ static void answer_extents(struct reply *reply, struct extent *extents, size_t c
         total += extents[i].length;
     if (total == 0)
         (void)fuse_reply_buf(req, NULL, 0);
-    else if (total < ANSWER_SPLICE_MIN || total > ANSWER_SPLICE_MAX)
+    else if (total < ANSWER_SPLICE_MIN || total > ANSWER_SPLICE_MAX ||
+             !pthread_equal(answer->worker, pthread_self()))
+        /* libfuse keeps a pipe for each thread that splices, and closes only those of
+         * its own threads. */
         answer_copy(req, extents, count, total);
     else
         answer_splice(req, extents, count);
@@ -156,6 +161,7 @@ struct reply *answer_new(fuse_req_t req, struct answer_counts *counts, bool wait
         .reply = {.ops = &answer_ops},
         .req = req,
         .counts = counts,
+        .worker = pthread_self(),
         .waits = waits,
     };
     (void)atomic_fetch_add(&counts->all, 1);
