@@ -194,10 +194,24 @@ static void adopt(const struct sort_out *sort, const char *name)
     free(dir);
 }
 
-/* A topic that was deleted while this node was away. */
+/* Anything but what topicfs derives from messages. */
+static int is_worth_keeping(void *arg, const char *name)
+{
+    static const char derived[] = ".producers";
+    size_t length = strlen(name);
+    (void)arg;
+    return length < sizeof derived ||
+           strcmp(name + length - (sizeof derived - 1), derived) != 0;
+}
+
+/* A topic that was deleted while this node was away or as it crashed; or a directory
+ * that never held a message, which nobody can miss. */
 static bool was_deleted(const struct sort_out *sort, const char *dir)
 {
     struct topic_id id;
+    if (disk_real.ops->list(&disk_real, dir, is_worth_keeping, NULL) == 0) {
+        return true;
+    }
     return broker_dir_topic_id(dir, &id) == 0 &&
            cluster_snapshot_deleted(sort->snapshot, &id);
 }

@@ -46,7 +46,10 @@ static int compare_entries(const void *a, const void *b)
 
 static void sort_entries(struct checkpoint *checkpoint)
 {
-    if (!checkpoint->sorted && checkpoint->count) {
+    if (checkpoint->sorted) {
+        return; /* found in by several threads: nothing may be written then */
+    }
+    if (checkpoint->count) {
         qsort(checkpoint->entries, checkpoint->count, sizeof checkpoint->entries[0],
               compare_entries);
     }

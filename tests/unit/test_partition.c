@@ -208,14 +208,23 @@ static void test_strays_are_set_aside(void **state)
     char path[256];
     partition_unref(node_topic(node, "t", NULL));
     node_stop(node);
+    /* An empty one is what a crash leaves of a new topic: nobody misses it. */
+    (void)snprintf(path, sizeof path, "%s/empty-0", node->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
     (void)snprintf(path, sizeof path, "%s/unknown-7", node->dir);
     assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof path, "%s/unknown-7/notes", node->dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
     node_start(node);
     char *problems = node_problems(node);
     assert_non_null(strstr(problems, "kind=stray unknown-7"));
     free(problems);
-    (void)snprintf(path, sizeof path, "%s/stray/unknown-7", node->dir);
+    (void)snprintf(path, sizeof path, "%s/stray/unknown-7/notes", node->dir);
     assert_int_equal(access(path, F_OK), 0);
+    (void)snprintf(path, sizeof path, "%s/stray/empty-0", node->dir);
+    assert_int_equal(access(path, F_OK), -1);
 }
 
 static void test_lost_directory_is_named(void **state)

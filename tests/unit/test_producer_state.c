@@ -15,7 +15,7 @@ static struct batch batch_of(int64_t producer, int32_t sequence, uint32_t count,
                           .base_sequence = sequence,
                           .message_count = count,
                           .base_offset = offset,
-                          .timestamp_ms = 1000 + offset};
+                          .timestamp_ms = 1000 + offset % 1000};
 }
 
 static void add(struct producer_state *state, int64_t producer, int32_t sequence,
