@@ -38,7 +38,9 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
 {
     switch (place->kind) {
     case TREE_APPEND:
-        return broker_is_opening(mounted->broker) &&
+        /* Of a topic that is news to this node the first one is missing, too. */
+        return (broker_is_opening(mounted->broker) ||
+                broker_partition_is_opening(mounted->broker, &place->topic_id, 0)) &&
                opening_any(mounted, place, partition);
     case TREE_LOG:
     case TREE_STATE:

@@ -395,5 +395,8 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
     cluster_snapshot_put(broker->snapshot);
     broker->snapshot = cluster_snapshot_ref(snapshot);
     set_tick(broker, tick_for(snapshot));
+    atomic_store(&broker->applied_revision, snapshot->revision);
     pthread_mutex_unlock(&broker->change_lock);
+    /* Who waited for a partition that was news to this node looks again. */
+    broker_release_open_waiters(broker);
 }

@@ -61,8 +61,9 @@ struct broker {
     bool interrupted;           /* [table_lock] new partitions are interrupted too */
     atomic_uint opening;        /* entries of that state; changes under [table_lock] */
     struct open_job *open_jobs; /* [table_lock] not yet begun */
-    struct open_waiter *open_waiters;  /* [table_lock] */
-    pthread_cond_t opened;             /* [table_lock] `opening` fell */
+    struct open_waiter *open_waiters; /* [table_lock] */
+    _Atomic int64_t applied_revision; /* of the cluster's snapshots, the last applied */
+    pthread_cond_t opened;            /* [table_lock] `opening` fell */
     pthread_t openers[BROKER_OPENERS]; /* [start and stop] */
     unsigned opener_count;             /* [start and stop] */
 

@@ -43,6 +43,18 @@ static void call_waiters(struct open_waiter *taken)
     }
 }
 
+/* Does the cluster know a topic whose partitions this broker has not been told of? A
+ * topic that another node made shows there a moment before it can be used here. */
+static bool is_behind(struct broker *broker, const struct topic_id *topic_id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(broker->params.cluster);
+    bool behind = atomic_load(&broker->applied_revision) < snapshot->revision &&
+                  cluster_snapshot_topic_by_id(snapshot, topic_id);
+    cluster_snapshot_put(snapshot);
+    return behind;
+}
+
 int broker_await_partition(struct broker *broker, const struct topic_id *topic_id,
                            int32_t index, struct open_waiter *waiter)
 {
@@ -53,7 +65,8 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
     const struct partition *partition = entry ? entry->partition : NULL;
     bool catching_up =
         partition && partition_is_remote(partition) && !atomic_load(&partition->shown);
-    bool opening = entry && (entry->opening || catching_up) && !broker->interrupted;
+    bool opening = entry ? entry->opening || catching_up : is_behind(broker, topic_id);
+    opening = opening && !broker->interrupted;
     if (opening) {
         waiter->topic_id = *topic_id;
         waiter->index = index;
@@ -218,8 +231,8 @@ bool broker_partition_is_opening(struct broker *broker, const struct topic_id *t
                                  int32_t index)
 {
     bool opening = false;
-    if (broker_is_opening(broker)) {
-        partition_unref(broker_look_up(broker, topic_id, index, &opening));
-    }
-    return opening;
+    struct partition *partition = broker_look_up(broker, topic_id, index, &opening);
+    bool missing = partition == NULL;
+    partition_unref(partition);
+    return opening || (missing && is_behind(broker, topic_id));
 }
