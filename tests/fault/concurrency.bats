@@ -191,6 +191,7 @@ for name in "done.1", "done.2", "done.3":
         # client waiting.
         wait_for 5 ended "$DAEMON"
         for pid in "${pids[@]}"; do
+            kill "$pid" 2>/dev/null || true # their loops are long
             wait_for 5 ended "$pid"
             wait "$pid" 2>/dev/null || true
         done
