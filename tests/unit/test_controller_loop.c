@@ -231,6 +231,11 @@ static void test_unclean_election_waits_and_is_recorded(void **state)
     assert_int_equal(rig_state(rig, c, "t", 0).loss.to, 90);
 }
 
+static bool has_topic(const struct cluster_snapshot *snapshot, const void *name)
+{
+    return cluster_snapshot_topic(snapshot, name) != NULL;
+}
+
 static void test_all_crashed_longest_leads(void **state)
 {
     struct cluster_rig *rig = *state;
@@ -246,6 +251,7 @@ static void test_all_crashed_longest_leads(void **state)
             .end_offset = id == 2 ? 90 : 80 + 100 * (id == 3),
         };
 
+        rig_until(rig, id, has_topic, "t");
         assert_int_equal(
             cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect), 0);
     }
