@@ -97,3 +97,35 @@ teardown() { end_mount; }
     run -0 cat "$MNT/topics/t/0/log"
     assert_output ""
 }
+
+@test "README's session gives what README says" {
+    ln -s "$MNT" "$WORK/topicfs"
+    HOME=$WORK "$PYTHON" - "$REPOSITORY/README.md" <<'END'
+import re, subprocess, sys
+text = open(sys.argv[1]).read()
+section = text[text.index("## A session\n"):]
+section = section[:section.index("\n## ", 5)]
+steps = []
+for line in section.splitlines():
+    if line.startswith("    $ "):
+        steps.append((line[6:], []))
+    elif line.startswith("    "):
+        steps[-1][1].append(line[4:])
+assert len(steps) > 10, steps
+
+def plain(line):
+    line = re.sub(r"^bash: line \d+: ", "bash: ", line)
+    return re.sub(r'"timestamp":\d+', '"timestamp":0', line)
+
+for command, want in steps:
+    # What waits for messages until Ctrl-C is left after a moment.
+    waits = ["timeout", "-s", "INT", "1"] if "follow/" in command else []
+    done = subprocess.run(waits + ["bash", "-c", "cd ~/topicfs\n" + command],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    got = [plain(line) for line in done.stdout.splitlines()]
+    want = [plain(line) for line in want]
+    if command.startswith("grep -r"):
+        got, want = sorted(got), sorted(want)
+    assert got == want, "%s\ngave %s\nnot  %s" % (command, got, want)
+END
+}
