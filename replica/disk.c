@@ -152,6 +152,7 @@ static int real_list(const struct disk *disk, const char *path,
     int rc = 0;
     while (rc == 0) {
         errno = 0;
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the DIR is this call's own */
         const struct dirent *entry = readdir(dir);
         if (entry == NULL) {
             rc = -errno;

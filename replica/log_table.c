@@ -40,6 +40,7 @@ int log_table_reserve(struct log *log, size_t count)
     size_t capacity = log->capacity == 0 ? 4 : log->capacity * 2;
     if (capacity < count)
         capacity = count;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
     struct segment **segments = realloc(log->segments, capacity * sizeof *segments);
     if (segments == NULL)
         return -ENOMEM;

@@ -8,10 +8,12 @@ int log_drop_segments(struct log *log, size_t first, size_t end, bool from_end)
     size_t n = end - first;
     if (n == 0)
         return 0;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what it holds */
     struct segment **gone = malloc(n * sizeof *gone);
     if (gone == NULL)
         return -ENOMEM;
     pthread_mutex_lock(&log->lock);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
     memcpy(gone, log->segments + first, n * sizeof *gone);
     for (size_t i = 0; i < n; i++) {
         log->size_bytes -= log_segment_bytes(gone[i]);
