@@ -60,8 +60,7 @@ static bool locks_held_against(const struct locks *locks, const struct lock *wan
     const struct lock *lock;
     DL_FOREACH(locks->held, lock)
     {
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): DL_DELETE took the freed one out
-         */
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the freed one was taken out */
         if (lock->inode == wanted->inode && lock->owner != wanted->owner &&
             (lock->exclusive || wanted->exclusive))
             return true;

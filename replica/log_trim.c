@@ -20,6 +20,7 @@ int log_drop_segments(struct log *log, size_t first, size_t end, bool from_end)
         atomic_store(&gone[i]->retired, true);
     }
     memmove(log->segments + first, log->segments + end,
+            /* NOLINTNEXTLINE(bugprone-sizeof-expression) */
             (log->count - end) * sizeof *log->segments);
     log->count -= n;
     log->dir_dirty = true;
