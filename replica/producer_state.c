@@ -33,8 +33,10 @@ void producer_state_clear(struct producer_state *state)
 {
     struct producer *producer;
     struct producer *next;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): HASH_ITER keeps the next one */
     HASH_ITER(hh, state->producers, producer, next)
     {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): likewise */
         HASH_DEL(state->producers, producer);
         free(producer);
     }
@@ -139,6 +141,8 @@ void producer_state_expire(struct producer_state *state, int64_t now_ms)
     HASH_ITER(hh, state->producers, producer, next)
     {
         if (now_ms - producer->last_timestamp_ms > PRODUCER_EXPIRY_MS) {
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): HASH_ITER keeps the next one
+             */
             HASH_DEL(state->producers, producer);
             free(producer);
         }
