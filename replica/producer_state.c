@@ -143,6 +143,7 @@ void producer_state_expire(struct producer_state *state, int64_t now_ms)
         if (now_ms - producer->last_timestamp_ms > PRODUCER_EXPIRY_MS) {
             /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): HASH_ITER keeps the next one
              */
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): likewise */
             HASH_DEL(state->producers, producer);
             free(producer);
         }
