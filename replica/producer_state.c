@@ -141,8 +141,6 @@ void producer_state_expire(struct producer_state *state, int64_t now_ms)
     HASH_ITER(hh, state->producers, producer, next)
     {
         if (now_ms - producer->last_timestamp_ms > PRODUCER_EXPIRY_MS) {
-            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): HASH_ITER keeps the next one
-             */
             /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): likewise */
             HASH_DEL(state->producers, producer);
             free(producer);
