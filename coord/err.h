@@ -48,7 +48,12 @@
     X(SESSION_LOST,               -1027, EHOSTUNREACH, 1010, "this node's session with the coordination store is over") \
     X(STALE_BROKER_EPOCH,         -1028, ESTALE,       77,   "the broker epoch is older than the node's registration") \
     X(UNKNOWN_EPOCH,              -1029, EAGAIN,       75,   "the leader epoch is newer than this node knows") \
-    X(NODE_ID_TAKEN,              -1030, EADDRINUSE,   101,  "another node with this id is alive in the cluster")
+    X(NODE_ID_TAKEN,              -1030, EADDRINUSE,   101,  "another node with this id is alive in the cluster") \
+    X(NO_COORDINATOR,             -1031, EHOSTUNREACH, 15,   "the group's coordinator can't be reached") \
+    X(NOT_COORDINATOR,            -1032, EHOSTUNREACH, 16,   "this node does not coordinate the group") \
+    X(GROUP_MEMBER_UNKNOWN,       -1033, ESTALE,       25,   "the group has no such member; it may have been removed after a silence") \
+    X(GROUP_FENCED,               -1034, ESTALE,       110,  "another member of the group has the partition by now") \
+    X(GROUP_BUSY,                 -1035, EBUSY,        68,   "the group has members that read the topic: close them first")
 /* clang-format on */
 
 enum topicfs_error {

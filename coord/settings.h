@@ -31,6 +31,8 @@ enum topic_cleanup { CLEANUP_DELETE = 1, CLEANUP_COMPACT = 2 };
 enum topic_below_min { BELOW_MIN_WAIT, BELOW_MIN_FAIL };
 
 enum node_role { ROLE_REPLICA, ROLE_CLIENT };
+enum group_start { GROUP_START_EARLIEST, GROUP_START_LATEST };
+enum group_commit_mode { GROUP_COMMIT_AUTO, GROUP_COMMIT_MANUAL };
 
 enum { UNCLEAN_NEVER = -1, UNCLEAN_AT_ONCE = 0, KEY_DELIMITER_NONE = -1 };
 
@@ -55,6 +57,15 @@ struct topic_config {
     int64_t delivery_timeout_ms;
     int64_t replica_lag_time_max_ms;
     int64_t replica_lag_max_messages; /* 0 = off */
+};
+
+/* A consumer group's settings. */
+struct group_config {
+    int64_t start;  /* enum group_start: of partitions without a committed offset */
+    int64_t commit; /* enum group_commit_mode */
+    int64_t group_session_timeout_ms;
+    int64_t max_poll_interval_ms;
+    int64_t offsets_retention_ms; /* of what has no members; -1 = for ever */
 };
 
 /* A mount's settings. Strings are owned by the struct (mount_config_free). */
@@ -82,6 +93,7 @@ struct mount_config {
     int64_t allow_other;           /* bool; set when mounted by root */
     struct topic_config
         topic; /* defaults for new topics: same names, as mount options */
+    struct group_config group; /* defaults for groups, likewise */
 };
 
 void topic_config_defaults(struct topic_config *config);
