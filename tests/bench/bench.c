@@ -1,13 +1,20 @@
 /* The client of tests/bench/run: does one piece of work on files, wherever they are
  * mounted from, and prints what it took as one JSON object.
  *
- *     bench_client append path=F n=N [size=100] [batch=655] [first=0]   N messages,
- * `batch` a write bench_client echo   path=F n=N [size=100]        open, write, close
- * for each message bench_client line   path=F n=N [size=100] [sync=0]   one message a
- * write, each timed; sync=1: with fdatasync after each bench_client follow path=F
- * reader=R n=N          each message, from write to another reader bench_client fan
- * path=F reader=R n=N [batch=655] [readers=8]   all, to all readers bench_client lookup
- * path=DIR n=N messages=M [seed=1]   first line at a random DIR/<offset>
+ *     bench_client append path=F n=N [size=100] [batch=655] [first=0]
+ *                              N messages, `batch` a write
+ *     bench_client echo   path=F n=N [size=100]
+ *                              open, write, close for each message
+ *     bench_client line   path=F n=N [size=100] [sync=0]
+ *                              one message a write, each timed; sync=1: with fdatasync
+ *     bench_client lines  path=F n=N [writers=8]
+ *                              the same by several threads, each on its own open file
+ *     bench_client follow path=F reader=R n=N
+ *                              each message, from write to another reader
+ *     bench_client fan    path=F reader=R n=N [batch=655] [readers=8]
+ *                              all, to all readers
+ *     bench_client lookup path=DIR n=N messages=M [seed=1]
+ *                              first line at a random DIR/<offset>
  *
  * A message is its number in twelve digits, a space and text, `size` bytes with the
  * newline. Where messages are read, their numbers are checked; any failure ends the
@@ -39,6 +46,7 @@ struct options {
     int64_t first;
     int64_t sync;
     int64_t readers;
+    int64_t writers;
     int64_t messages;
     int64_t seed;
 };
@@ -67,10 +75,15 @@ static void parse_option(struct options *options, const char *argument)
         const char *name;
         int64_t *value;
     } numbers[] = {
-        {"n=", &options->n},         {"size=", &options->size},
-        {"batch=", &options->batch}, {"first=", &options->first},
-        {"sync=", &options->sync},   {"readers=", &options->readers},
-        {"seed=", &options->seed},   {"messages=", &options->messages},
+        {"n=", &options->n},
+        {"size=", &options->size},
+        {"batch=", &options->batch},
+        {"first=", &options->first},
+        {"sync=", &options->sync},
+        {"readers=", &options->readers},
+        {"seed=", &options->seed},
+        {"messages=", &options->messages},
+        {"writers=", &options->writers},
     };
     if (strncmp(argument, "path=", 5) == 0) {
         options->path = argument + 5;
@@ -252,6 +265,54 @@ static void run_line(const struct options *options)
     free(message);
 }
 
+struct writer {
+    const struct options *options; /* [const] */
+    int fd;                        /* [const] */
+    int64_t first;                 /* [const] its messages */
+    int64_t n;                     /* [const] */
+};
+
+static void *writer_main(void *argument)
+{
+    const struct writer *writer = argument;
+    char *message = message_buffer(1, writer->options->size);
+    for (int64_t i = 0; i < writer->n; i++) {
+        message_number(message, writer->first + i);
+        write_all(writer->fd, message, writer->options->size);
+    }
+    free(message);
+    return NULL;
+}
+
+static void run_lines(const struct options *options)
+{
+    int64_t count = options->writers;
+    pthread_t *threads = calloc((size_t)count, sizeof *threads);
+    struct writer *writers = calloc((size_t)count, sizeof *writers);
+    if (threads == NULL || writers == NULL)
+        err(1, "calloc");
+    for (int64_t i = 0; i < count; i++) {
+        int64_t first = options->n * i / count;
+        writers[i] = (struct writer){
+            .options = options,
+            .fd = open_file(options->path, O_WRONLY | O_APPEND | O_CREAT),
+            .first = options->first + first,
+            .n = options->n * (i + 1) / count - first};
+    }
+    int64_t begin = now_ns();
+    for (int64_t i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, writer_main, &writers[i]) != 0)
+            errx(1, "no thread");
+    for (int64_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    int64_t took_ns = now_ns() - begin;
+    for (int64_t i = 0; i < count; i++)
+        close_file(writers[i].fd);
+    report_rate(options, took_ns);
+    free(writers);
+    free(threads);
+}
+
 /* --- reading what is being appended
  * ---------------------------------------------------- */
 
@@ -415,16 +476,19 @@ int main(int argc, char **argv)
         bool reads; /* reader= is needed */
     } modes[] = {
         {"append", run_append, false}, {"echo", run_echo, false},
-        {"line", run_line, false},     {"follow", run_follow, true},
-        {"fan", run_fan, true},        {"lookup", run_lookup, false},
+        {"line", run_line, false},     {"lines", run_lines, false},
+        {"follow", run_follow, true},  {"fan", run_fan, true},
+        {"lookup", run_lookup, false},
     };
-    struct options options = {.size = 100, .batch = 655, .readers = 8, .seed = 1};
+    struct options options = {
+        .size = 100, .batch = 655, .readers = 8, .writers = 8, .seed = 1};
     for (int i = 2; i < argc; i++)
         parse_option(&options, argv[i]);
     if (argc < 2 || options.path == NULL || options.n < 1)
         errx(1, "usage: bench_client MODE path=... n=... [OPTION=VALUE]...");
-    if (options.size < SIZE_MIN || options.size > 4096 || options.batch < 1)
-        errx(1, "size= is %d to 4096, batch= at least 1", SIZE_MIN);
+    if (options.size < SIZE_MIN || options.size > 4096 || options.batch < 1 ||
+        options.writers < 1)
+        errx(1, "size= is %d to 4096, batch= and writers= at least 1", SIZE_MIN);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         if (strcmp(argv[1], modes[i].name) != 0)
             continue;

@@ -62,6 +62,13 @@ def timed_shell(command, *arguments):
     return time.monotonic() - begin
 
 
+def process_cpu_seconds(pid):
+    """User and system time so far."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICK
+
+
 class Daemon:
     """A process that serves a mount, in the foreground."""
 
@@ -111,10 +118,7 @@ class Daemon:
         self._unmount()
 
     def cpu_seconds(self):
-        """User and system time so far."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / CLOCK_TICK
+        return process_cpu_seconds(self.process.pid)
 
     def resident_mib(self, field="VmRSS"):
         with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as status:
@@ -146,13 +150,14 @@ class Topic:
 
 
 class Topicfs(Daemon):
-    def __init__(self, binary, data, mountpoint, log_path, **options):
+    def __init__(self, binary, data, mountpoint, log_path, prefix=(), **options):
         self.data = data
         self._binary = binary
         self._names = 0
         options = {"data": data, **options}
         text = ",".join(f"{name}={value}" for name, value in options.items())
-        super().__init__([binary, "mount", "-f", "-o", text], mountpoint, log_path)
+        command = [*prefix, binary, "mount", "-f", "-o", text]
+        super().__init__(command, mountpoint, log_path)
 
     def release(self):
         """After the stop: the directory can be removed again."""
@@ -227,7 +232,7 @@ class Workspace:
             raise Failure(f"{' '.join(command)}: {done.stderr.strip()}")
         return json.loads(done.stdout)
 
-    def _log(self, name):
+    def log_path(self, name):
         return os.path.join(self.path, name + ".log")
 
     def topicfs(self, name="topicfs", **options):
@@ -238,7 +243,7 @@ class Workspace:
             self.binary,
             os.path.join(directory, "data"),
             os.path.join(directory, "mount"),
-            self._log(name),
+            self.log_path(name),
             **options,
         )
         self._daemons.append(daemon)
@@ -257,7 +262,7 @@ class Workspace:
                 os.path.join(directory, "source"),
                 cache,
                 os.path.join(directory, "mount"),
-                self._log("passthrough-" + cache),
+                self.log_path("passthrough-" + cache),
             )
             self._daemons.append(daemon)
             self._passthroughs[cache] = daemon
