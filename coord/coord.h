@@ -12,6 +12,7 @@
 #include "coord/cluster.h"
 #include "coord/diag.h"
 #include "coord/err.h"
+#include "coord/hex.h"
 #include "coord/json.h"
 #include "coord/leadership.h"
 #include "coord/mutation.h"

@@ -1,6 +1,7 @@
 #include "coord/json.h"
 
 #include "coord/err.h"
+#include "coord/hex.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,17 +51,6 @@ static int json_scan_literal(struct json_scan *scan, const char *literal)
     return 0;
 }
 
-static int json_hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /*
  * The four digits after \u. Where `low` a low surrogate (DC00 to DFFF) must be there,
  * else none may be; the first two digits tell, so that no hopeless prefix is "not
@@ -73,7 +63,7 @@ static int json_scan_hex(struct json_scan *scan, bool low, unsigned *out)
     for (int i = 0; i < 4; i++) {
         if (!json_more(scan))
             return -EAGAIN;
-        int digit = json_hex_digit(*scan->at++);
+        int digit = hex_digit(*scan->at++);
         if (digit < 0 || (low && i == 0 && digit != 0xD))
             return E_INVALID_JSON;
         value = value * 16 + (unsigned)digit;

@@ -1,4 +1,5 @@
 #include "coord/cluster.h"
+#include "coord/hex.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,26 +15,25 @@ void topic_id_format(const struct topic_id *id, char text[TOPIC_ID_TEXT])
     text[TOPIC_ID_TEXT - 1] = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
-}
-
+/* What topic_id_format() writes, and nothing else: an id has one name. */
 int topic_id_parse(const char *text, struct topic_id *id)
 {
+    char canonical[TOPIC_ID_TEXT];
+    struct topic_id parsed;
+
     if (strlen(text) != TOPIC_ID_TEXT - 1)
         return -EINVAL;
     for (size_t i = 0; i < TOPIC_ID_BYTES; i++) {
-        int high = hex_value(text[2 * i]), low = hex_value(text[2 * i + 1]);
+        int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
 
         if (high < 0 || low < 0)
             return -EINVAL;
-        id->bytes[i] = (uint8_t)(high * 16 + low);
+        parsed.bytes[i] = (uint8_t)(high * 16 + low);
     }
+    topic_id_format(&parsed, canonical);
+    if (strcmp(canonical, text) != 0)
+        return -EINVAL;
+    *id = parsed;
     return 0;
 }
 

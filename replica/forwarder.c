@@ -2,9 +2,8 @@
 
 #include "replica/partition_internal.h"
 #include "replica/partition_outbox.h"
-#include "replica/peer_client.h"
+#include "replica/peer_thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -34,21 +33,13 @@ struct sending {
     UT_hash_handle hh;            /* by partition */
 };
 
-struct forward_notice {
-    struct partition *partition; /* one reference */
-    struct forward_notice *prev, *next;
-};
-
 struct forwarder {
     struct forwarder_params params; /* [const] */
-    struct peer_client *client;     /* [thread] */
-    struct sending *sendings;       /* [thread] */
-    pthread_t thread;               /* [start and stop] */
+    struct peer_thread thread;
+    struct sending *sendings; /* [thread] */
 
     pthread_mutex_t lock;
-    struct forward_notice *notices; /* [lock] */
-    struct sending *done;           /* [lock] appends that ended */
-    bool stopping;                  /* [lock] */
+    struct sending *done; /* [lock] appends that ended */
 };
 
 static int64_t now_ms(const struct forwarder *forwarder)
@@ -58,20 +49,7 @@ static int64_t now_ms(const struct forwarder *forwarder)
 
 void forwarder_notice(struct forwarder *forwarder, struct partition *partition)
 {
-    struct forward_notice *notice = calloc(1, sizeof *notice);
-    if (!notice) {
-        diag(DIAG_WARNING, "%s: a write waits for another: %s", partition->name,
-             err_text(-ENOMEM));
-        return;
-    }
-    notice->partition = partition_ref(partition);
-    pthread_mutex_lock(&forwarder->lock);
-    bool first = forwarder->notices == NULL;
-    DL_APPEND(forwarder->notices, notice);
-    pthread_mutex_unlock(&forwarder->lock);
-    if (first) {
-        peer_client_wake(forwarder->client);
-    }
+    peer_thread_notice(&forwarder->thread, partition);
 }
 
 /* ---- attempts -----------------------------------------------------------------------
@@ -96,7 +74,7 @@ static void on_appended(struct produce_waiter *waiter,
     sending->next_done = forwarder->done;
     forwarder->done = sending;
     pthread_mutex_unlock(&forwarder->lock);
-    peer_client_wake(forwarder->client);
+    peer_client_wake(forwarder->thread.client);
 }
 
 static struct outbox_outcome outcome_of(const struct produce_result *result)
@@ -119,18 +97,6 @@ static void append_here(struct sending *sending)
     }
 }
 
-static bool address_of(const struct cluster_snapshot *snapshot, int32_t id,
-                       struct peer_address *out)
-{
-    const struct broker_info *broker = cluster_snapshot_broker(snapshot, id);
-    if (!broker || broker->port <= 0) {
-        return false;
-    }
-    memcpy(out->host, broker->host, sizeof out->host);
-    out->port = broker->port;
-    return true;
-}
-
 static int call_leader(struct sending *sending, int64_t left_ms)
 {
     struct forwarder *forwarder = sending->forwarder;
@@ -149,7 +115,7 @@ static int call_leader(struct sending *sending, int64_t left_ms)
     };
     const struct cluster_snapshot *snapshot =
         cluster_snapshot_get(forwarder->params.cluster);
-    int rc = address_of(snapshot, batch->leader, &address) ? 0 : E_NO_LEADER;
+    int rc = peer_address_find(snapshot, batch->leader, &address) ? 0 : E_NO_LEADER;
     peer_sender_set(&produce.from, forwarder->params.config->cluster, snapshot);
     cluster_snapshot_put(snapshot);
     if (rc) {
@@ -159,7 +125,7 @@ static int call_leader(struct sending *sending, int64_t left_ms)
     buf_init(&body, PEER_REQUEST_MAX);
     (void)peer_produce_encode(&produce, &body);
     (void)buf_add(&body, batch->bytes.data, batch->bytes.length);
-    return peer_client_send(forwarder->client, &sending->call, &address,
+    return peer_client_send(forwarder->thread.client, &sending->call, &address,
                             "/replica/produce", &body, REPLY_MAX,
                             left_ms + CALL_MARGIN_MS);
 }
@@ -213,7 +179,7 @@ static void on_reply(struct peer_call *call, const struct peer_reply *reply)
 static void forget(struct sending *sending)
 {
     struct forwarder *forwarder = sending->forwarder;
-    peer_call_free(forwarder->client, &sending->call);
+    peer_call_free(forwarder->thread.client, &sending->call);
     partition_outbox_abandon(sending->partition, &sending->batch);
     HASH_DEL(forwarder->sendings, sending);
     partition_unref(sending->partition);
@@ -248,7 +214,7 @@ static void look_at_appending(struct sending *sending)
 static void leave_leader(struct sending *sending)
 {
     const struct outbox_outcome outcome = {.error = E_NOT_LEADER, .appended = true};
-    peer_call_free(sending->forwarder->client, &sending->call);
+    peer_call_free(sending->forwarder->thread.client, &sending->call);
     peer_call_init(&sending->call, on_reply);
     sending->calling = false;
     settle(sending, &outcome);
@@ -292,8 +258,9 @@ static bool step(struct sending *sending)
 }
 
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
-static void take_notice(struct forwarder *forwarder, struct partition *partition)
+static void take_notice(void *arg, struct partition *partition)
 {
+    struct forwarder *forwarder = arg;
     struct sending *sending = NULL;
     HASH_FIND_PTR(forwarder->sendings, &partition, sending);
     if (!sending) {
@@ -325,26 +292,6 @@ static void take_done(struct forwarder *forwarder)
     }
 }
 
-static bool take_notices(struct forwarder *forwarder, bool use)
-{
-    pthread_mutex_lock(&forwarder->lock);
-    struct forward_notice *notices = forwarder->notices;
-    forwarder->notices = NULL;
-    bool stopping = forwarder->stopping;
-    pthread_mutex_unlock(&forwarder->lock);
-    struct forward_notice *notice;
-    struct forward_notice *next;
-    DL_FOREACH_SAFE(notices, notice, next)
-    {
-        if (use) {
-            take_notice(forwarder, notice->partition);
-        }
-        partition_unref(notice->partition);
-        free(notice);
-    }
-    return !stopping;
-}
-
 /* Looks at what is due; returns how long nothing else will be. */
 static int64_t look_at_due(struct forwarder *forwarder)
 {
@@ -365,9 +312,9 @@ static int64_t look_at_due(struct forwarder *forwarder)
 static void *forwarder_main(void *arg)
 {
     struct forwarder *forwarder = arg;
-    while (take_notices(forwarder, true)) {
+    while (peer_thread_take(&forwarder->thread, take_notice, forwarder)) {
         take_done(forwarder);
-        peer_client_run(forwarder->client, look_at_due(forwarder));
+        peer_client_run(forwarder->thread.client, look_at_due(forwarder));
     }
     return NULL;
 }
@@ -380,7 +327,7 @@ static void free_all(struct forwarder *forwarder)
     {
         forget(sending);
     }
-    peer_client_free(forwarder->client);
+    peer_thread_free(&forwarder->thread);
     pthread_mutex_destroy(&forwarder->lock);
     free(forwarder);
 }
@@ -394,8 +341,8 @@ int forwarder_start(const struct forwarder_params *params, struct forwarder **ou
     }
     forwarder->params = *params;
     pthread_mutex_init(&forwarder->lock, NULL);
-    int rc = peer_client_new(params->config, &forwarder->client);
-    rc = rc ? rc : -pthread_create(&forwarder->thread, NULL, forwarder_main, forwarder);
+    int rc = peer_thread_start(&forwarder->thread, params->config, forwarder_main,
+                               forwarder);
     if (rc) {
         free_all(forwarder);
         return rc;
@@ -426,12 +373,7 @@ void forwarder_stop(struct forwarder *forwarder)
     if (!forwarder) {
         return;
     }
-    pthread_mutex_lock(&forwarder->lock);
-    forwarder->stopping = true;
-    pthread_mutex_unlock(&forwarder->lock);
-    peer_client_wake(forwarder->client);
-    pthread_join(forwarder->thread, NULL);
-    (void)take_notices(forwarder, false);
+    peer_thread_stop(&forwarder->thread);
     end_appends(forwarder);
     free_all(forwarder);
 }

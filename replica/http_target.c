@@ -1,20 +1,11 @@
 #include "replica/http_target.h"
 
+#include "coord/coord.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* In place; decoded text is never longer. */
 static int decode(char *text, bool plus_is_space)

@@ -2,9 +2,8 @@
 
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
-#include "replica/peer_client.h"
+#include "replica/peer_thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -57,23 +56,12 @@ struct fetch_leader {
     UT_hash_handle hh;
 };
 
-/* One notice; the lists of them are what threads share. */
-struct notice {
-    struct partition *partition; /* one reference */
-    struct notice *prev, *next;
-};
-
 struct replicator {
     struct replicator_params params; /* [const] */
-    struct peer_client *client;      /* [thread] */
-    struct follow *follows;          /* [thread] */
-    struct follow *paused;           /* [thread] list, in the order of due_ms */
-    struct fetch_leader *leaders;    /* [thread] */
-    pthread_t thread;                /* [start and stop] */
-
-    pthread_mutex_t lock;
-    struct notice *notices; /* [lock] */
-    bool stopping;          /* [lock] */
+    struct peer_thread thread;
+    struct follow *follows;       /* [thread] */
+    struct follow *paused;        /* [thread] list, in the order of due_ms */
+    struct fetch_leader *leaders; /* [thread] */
 };
 
 static int64_t now_ms(const struct replicator *replicator)
@@ -83,21 +71,7 @@ static int64_t now_ms(const struct replicator *replicator)
 
 void replicator_notice(struct replicator *replicator, struct partition *partition)
 {
-    struct notice *notice = calloc(1, sizeof *notice);
-    if (!notice) {
-        /* The next change of the partition, or its leader's, comes with another. */
-        diag(DIAG_WARNING, "%s: a change was not noticed: %s", partition->name,
-             err_text(-ENOMEM));
-        return;
-    }
-    notice->partition = partition_ref(partition);
-    pthread_mutex_lock(&replicator->lock);
-    bool first = replicator->notices == NULL;
-    DL_APPEND(replicator->notices, notice);
-    pthread_mutex_unlock(&replicator->lock);
-    if (first) {
-        peer_client_wake(replicator->client);
-    }
+    peer_thread_notice(&replicator->thread, partition);
 }
 
 /* ---- who is ready -------------------------------------------------------------------
@@ -192,8 +166,9 @@ static void consider(struct replicator *replicator, struct follow *follow)
 }
 
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
-static void take_notice(struct replicator *replicator, struct partition *partition)
+static void take_notice(void *arg, struct partition *partition)
 {
+    struct replicator *replicator = arg;
     struct follow *follow = NULL;
     HASH_FIND_PTR(replicator->follows, &partition, follow);
     if (!follow) {
@@ -207,38 +182,8 @@ static void take_notice(struct replicator *replicator, struct partition *partiti
     consider(replicator, follow);
 }
 
-static bool take_notices(struct replicator *replicator)
-{
-    pthread_mutex_lock(&replicator->lock);
-    struct notice *notices = replicator->notices;
-    replicator->notices = NULL;
-    bool stopping = replicator->stopping;
-    pthread_mutex_unlock(&replicator->lock);
-    struct notice *notice;
-    struct notice *next;
-    DL_FOREACH_SAFE(notices, notice, next)
-    {
-        take_notice(replicator, notice->partition);
-        partition_unref(notice->partition);
-        free(notice);
-    }
-    return !stopping;
-}
-
 /* ---- sending ------------------------------------------------------------------------
  */
-
-static bool find_address(const struct cluster_snapshot *snapshot, int32_t id,
-                         struct peer_address *out)
-{
-    const struct broker_info *broker = cluster_snapshot_broker(snapshot, id);
-    if (!broker || broker->port <= 0) {
-        return false;
-    }
-    memcpy(out->host, broker->host, sizeof out->host);
-    out->port = broker->port;
-    return true;
-}
 
 /* The call that may be used next; NULL: none. *smallest is what it takes over. */
 static struct fetch_call *free_call(struct fetch_leader *leader, int64_t now,
@@ -345,12 +290,12 @@ static int send_call(struct fetch_leader *leader, struct fetch_call *call,
     struct peer_fetch fetch = {.wait_ms = WAIT_MS, .max_bytes = FETCH_BYTES};
     struct buf body;
     buf_init(&body, PEER_REQUEST_MAX);
-    int rc = find_address(snapshot, leader->id, &address) ? 0 : E_NO_LEADER;
+    int rc = peer_address_find(snapshot, leader->id, &address) ? 0 : E_NO_LEADER;
     rc = rc ? rc : fill(leader, call, snapshot->self_epoch, &fetch);
     if (!rc && call->count > 0) {
         peer_sender_set(&fetch.from, replicator->params.config->cluster, snapshot);
         (void)peer_fetch_encode(&fetch, &body);
-        rc = peer_client_send(replicator->client, &call->peer, &address,
+        rc = peer_client_send(replicator->thread.client, &call->peer, &address,
                               "/replica/fetch", &body, PEER_REPLY_MAX,
                               WAIT_MS + CALL_MARGIN_MS);
         call->busy = rc == 0;
@@ -489,12 +434,12 @@ static void end_pauses(struct replicator *replicator, int64_t *due_ms)
 static void *replicator_main(void *arg)
 {
     struct replicator *replicator = arg;
-    while (take_notices(replicator)) {
+    while (peer_thread_take(&replicator->thread, take_notice, replicator)) {
         int64_t due_ms = now_ms(replicator) + IDLE_MS;
         end_pauses(replicator, &due_ms);
         send_ready(replicator, &due_ms);
         int64_t left = due_ms - now_ms(replicator);
-        peer_client_run(replicator->client, left > 0 ? left : 0);
+        peer_client_run(replicator->thread.client, left > 0 ? left : 0);
     }
     return NULL;
 }
@@ -513,14 +458,13 @@ static void free_all(struct replicator *replicator)
     HASH_ITER(hh, replicator->leaders, leader, next_leader)
     {
         for (size_t i = 0; i < CALLS_PER_LEADER; i++) {
-            peer_call_free(replicator->client, &leader->calls[i].peer);
+            peer_call_free(replicator->thread.client, &leader->calls[i].peer);
             free(leader->calls[i].items);
         }
         HASH_DEL(replicator->leaders, leader);
         free(leader);
     }
-    peer_client_free(replicator->client);
-    pthread_mutex_destroy(&replicator->lock);
+    peer_thread_free(&replicator->thread);
     free(replicator);
 }
 
@@ -532,10 +476,8 @@ int replicator_start(const struct replicator_params *params, struct replicator *
         return -ENOMEM;
     }
     replicator->params = *params;
-    pthread_mutex_init(&replicator->lock, NULL);
-    int rc = peer_client_new(params->config, &replicator->client);
-    rc = rc ? rc
-            : -pthread_create(&replicator->thread, NULL, replicator_main, replicator);
+    int rc = peer_thread_start(&replicator->thread, params->config, replicator_main,
+                               replicator);
     if (rc) {
         free_all(replicator);
         return rc;
@@ -549,11 +491,6 @@ void replicator_stop(struct replicator *replicator)
     if (!replicator) {
         return;
     }
-    pthread_mutex_lock(&replicator->lock);
-    replicator->stopping = true;
-    pthread_mutex_unlock(&replicator->lock);
-    peer_client_wake(replicator->client);
-    pthread_join(replicator->thread, NULL);
-    (void)take_notices(replicator);
+    peer_thread_stop(&replicator->thread);
     free_all(replicator);
 }
