@@ -1,5 +1,5 @@
 /* Whole nodes that replicate to each other over HTTP. */
-#include "replica/partition_internal.h"
+#include "replica/broker_internal.h"
 #include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
@@ -368,6 +368,42 @@ static void test_observer(void **state)
     replica_rig_until_isr(rig, 1, "t", 1);
 }
 
+static bool is_copied(struct replica_rig *rig, int id, struct partition *partition)
+{
+    struct partition_status status;
+    broker_remotes_tend(rig->nodes[id].broker);
+    partition_status_get(partition, &status);
+    return status.log_end_offset > 0;
+}
+
+/* A copy is given up five minutes after its last use, and no earlier. */
+static void test_observer_rests(void **state)
+{
+    enum { MINUTE = 60 * 1000, SECOND = 1000 };
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int away = leader % 3 + 1;
+    struct partition *here = replica_rig_partition(rig, away, "t");
+    assert_int_equal(node_append(here, "one\n", NULL), 0);
+    until_observed(here);
+    replica_rig_later(rig, 5 * MINUTE - 10 * SECOND);
+    assert_true(is_copied(rig, away, here));
+    assert_true(partition_observe(here)); /* somebody looks it up */
+    replica_rig_later(rig, 5 * MINUTE - 10 * SECOND);
+    assert_true(is_copied(rig, away, here));
+    /* A file that is open, and its last use. */
+    partition_hold(here);
+    replica_rig_later(rig, 60 * MINUTE);
+    assert_true(is_copied(rig, away, here));
+    partition_let_go(here);
+    replica_rig_later(rig, 5 * MINUTE - 10 * SECOND);
+    assert_true(is_copied(rig, away, here));
+    replica_rig_later(rig, 10 * SECOND);
+    assert_false(is_copied(rig, away, here));
+    partition_unref(here);
+}
+
 /* The copy of an empty log is complete at once, not when something comes. */
 static void test_observer_of_nothing(void **state)
 {
@@ -416,6 +452,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_log_start_follows, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_observer_rests, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer_of_nothing, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer_over_a_failover, open_rig,
                                         close_rig),

@@ -49,6 +49,28 @@ static void *tick(void *arg)
     return NULL;
 }
 
+static int64_t ahead_ns(const struct clock *clock)
+{
+    return atomic_load(&((struct replica_clock *)(void *)(uintptr_t)clock)->ahead_ns);
+}
+
+static int64_t later_mono(const struct clock *clock)
+{
+    const struct clock *base = ((const struct replica_clock *)clock)->base;
+    return base->mono_ns(base) + ahead_ns(clock);
+}
+
+static int64_t later_wall(const struct clock *clock)
+{
+    const struct clock *base = ((const struct replica_clock *)clock)->base;
+    return base->wall_ms(base) + ahead_ns(clock) / 1000000;
+}
+
+void replica_rig_later(struct replica_rig *rig, int64_t ms)
+{
+    atomic_fetch_add(&rig->clock.ahead_ns, ms * 1000000);
+}
+
 /* ---- nodes --------------------------------------------------------------------------
  */
 
@@ -75,8 +97,7 @@ static void start_broker(struct replica_rig *rig, int id)
     const struct broker_params params = {.datadir = node->datadir,
                                          .cluster = member->cluster,
                                          .problems = member->problems,
-                                         .clock =
-                                             shared_backend_clock(rig->cluster.backend),
+                                         .clock = &rig->clock.clock,
                                          .config = &member->config};
     rc = rc ? rc : broker_start(&params, &node->broker, why, sizeof why);
     rc = rc ? rc : start_server(rig, id, why, sizeof why);
@@ -129,6 +150,10 @@ struct replica_rig *replica_rig_open(int count)
     assert_non_null(rig);
     rig->count = count;
     rig_open(&rig->cluster, 0);
+    rig->clock = (struct replica_clock){
+        .clock = {later_mono, later_wall},
+        .base = shared_backend_clock(rig->cluster.backend),
+    };
     for (int id = 1; id <= count; id++) {
         struct replica_node *node = &rig->nodes[id];
         struct mount_config *config = &rig->cluster.nodes[id].config;

@@ -11,8 +11,9 @@
  *     replica_rig_start(rig, 1);
  *     replica_rig_close(rig);
  *
- * The clock of all runs with the real one, from another zero. Functions fail the test
- * where they can't do their part. One thread.
+ * The clock of all runs with the real one, from another zero; that of the brokers can
+ * be put forward without any session's noticing. Functions fail the test where they
+ * can't do their part. One thread.
  */
 #ifndef TOPICFS_TEST_REPLICA_RIG_H
 #define TOPICFS_TEST_REPLICA_RIG_H
@@ -33,8 +34,16 @@ struct replica_node {
     struct http_server *server;
 };
 
+/* The shared store's clock, and a bit more. */
+struct replica_clock {
+    struct clock clock; /* first */
+    const struct clock *base;
+    _Atomic int64_t ahead_ns;
+};
+
 struct replica_rig {
     struct cluster_rig cluster;
+    struct replica_clock clock; /* of the brokers */
     int count;
     struct replica_node nodes[RIG_NODES_MAX + 1]; /* by id */
     pthread_t ticker;
@@ -43,6 +52,9 @@ struct replica_rig {
 
 struct replica_rig *replica_rig_open(int count);
 void replica_rig_close(struct replica_rig *rig);
+
+/* Puts the brokers' clock forward. */
+void replica_rig_later(struct replica_rig *rig, int64_t ms);
 
 void replica_rig_start(struct replica_rig *rig, int id);
 /* Everything ends at once; the session goes on until its time is over. What was not
