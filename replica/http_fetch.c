@@ -6,10 +6,12 @@
  * and the index knows the offset that follows. Only in a batch that is itself too large
  * the text is searched for a line's end.
  */
+#include "replica/http_reading.h"
 #include "replica/http_topics.h"
 
 #include <fcntl.h>
 #include <microhttpd.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,13 +25,18 @@ enum {
     REWRITE_ATTEMPTS = 8,
 };
 
+/* Of `from`, until the partition can be read. */
+enum { FROM_EARLIEST = -1, FROM_LATEST = -2 };
+
 struct fetch {
-    struct read_waiter waiter; /* first, so that ready() finds the rest */
+    struct http_reading reading; /* first */
+    struct read_waiter waiter;
     struct http_request *request;
     const struct clock *clock;
-    struct partition *partition;
+    struct partition *partition; /* the reading's */
     int64_t offset;
     size_t max_bytes;
+    int64_t wait_ms;
     int64_t deadline_ms;
 };
 
@@ -48,13 +55,16 @@ static void fetch_free(void *context)
 {
     struct fetch *fetch = context;
 
-    partition_unref(fetch->partition);
+    http_reading_end(&fetch->reading);
     free(fetch);
 }
 
 static void on_ready(struct read_waiter *waiter)
 {
-    http_request_continue(((struct fetch *)waiter)->request, fetch_read);
+    struct fetch *fetch =
+        (struct fetch *)((char *)waiter - offsetof(struct fetch, waiter));
+
+    http_request_continue(fetch->request, fetch_read);
 }
 
 static void on_expired(struct http_request *request)
@@ -299,13 +309,11 @@ static void fetch_read(struct http_request *request)
 static int parse_from(struct http_request *request, struct fetch *fetch)
 {
     const char *from = http_target_argument(http_request_target(request), "from");
-    struct partition_status status;
 
-    partition_status_get(fetch->partition, &status);
     if (from == NULL || strcmp(from, "earliest") == 0)
-        fetch->offset = status.start.offset;
+        fetch->offset = FROM_EARLIEST;
     else if (strcmp(from, "latest") == 0)
-        fetch->offset = status.high_watermark.offset;
+        fetch->offset = FROM_LATEST;
     else
         return http_number(from, 0, INT64_MAX, &fetch->offset);
     return 0;
@@ -315,56 +323,52 @@ static const char *parse_arguments(struct http_request *request, struct fetch *f
 {
     static const char *const names[] = {"from", "max_bytes", "wait_ms", NULL};
     const struct http_target *target = http_request_target(request);
-    int64_t max_bytes = FETCH_BYTES, wait_ms = 0;
+    int64_t max_bytes = FETCH_BYTES;
 
     if (http_target_unknown(target, names) != NULL)
         return "the arguments are from, max_bytes and wait_ms";
     if (http_target_i64(target, "max_bytes", 1, FETCH_BYTES_MAX, &max_bytes) < 0)
         return "max_bytes is a number from 1 to 67108864";
-    if (http_target_i64(target, "wait_ms", 0, FETCH_WAIT_MAX_MS, &wait_ms) < 0)
+    if (http_target_i64(target, "wait_ms", 0, FETCH_WAIT_MAX_MS, &fetch->wait_ms) < 0)
         return "wait_ms is a number from 0 to 60000";
     if (parse_from(request, fetch) < 0)
         return "from is an offset, earliest or latest";
     fetch->max_bytes = (size_t)max_bytes;
-    fetch->deadline_ms = clock_mono_ms(fetch->clock) + wait_ms;
     return NULL;
+}
+
+/* The partition can be read. */
+static void fetch_begin(struct http_request *request)
+{
+    struct fetch *fetch = http_request_context(request);
+    struct partition_status status;
+
+    fetch->partition = fetch->reading.partition;
+    fetch->deadline_ms = clock_mono_ms(fetch->clock) + fetch->wait_ms;
+    partition_status_get(fetch->partition, &status);
+    if (fetch->offset == FROM_EARLIEST)
+        fetch->offset = status.start.offset;
+    else if (fetch->offset == FROM_LATEST)
+        fetch->offset = status.high_watermark.offset;
+    fetch_read(request);
 }
 
 void http_fetch_handle(struct http_request *request)
 {
     const struct http_topics *topics = http_request_argument(request);
-    const struct cluster_snapshot *snapshot;
-    const struct topic *topic;
-    struct partition *partition = NULL;
-    struct fetch *fetch;
-    const char *why = NULL;
-    int32_t index;
-    int rc = 0;
+    struct fetch *fetch = calloc(1, sizeof *fetch);
+    const char *why;
 
-    if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
-        return;
-    if (http_topics_index(request, topic, &index) == 0) {
-        partition = http_topics_replica(topics, snapshot, topic, index, &rc, &why);
-        if (partition == NULL)
-            http_reply_error(request, rc, why);
-    }
-    cluster_snapshot_put(snapshot);
-    if (partition == NULL)
-        return;
-    fetch = calloc(1, sizeof *fetch);
     if (fetch == NULL) {
-        partition_unref(partition);
         http_reply_error(request, -ENOMEM, NULL);
         return;
     }
-    *fetch = (struct fetch){.waiter = {.ready = on_ready},
-                            .request = request,
-                            .clock = topics->clock,
-                            .partition = partition};
+    *fetch = (struct fetch){
+        .waiter = {.ready = on_ready}, .request = request, .clock = topics->clock};
     http_request_set_context(request, fetch, fetch_free);
     why = parse_arguments(request, fetch);
     if (why != NULL)
         http_reply_error(request, -EINVAL, why);
     else
-        fetch_read(request);
+        http_reading_begin(request, &fetch->reading, fetch_begin);
 }

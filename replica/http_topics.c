@@ -1,5 +1,8 @@
 #include "replica/http_topics.h"
 
+#include "replica/http_reading.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 /* As on the way through the mount's directories. */
@@ -72,22 +75,6 @@ struct partition *http_topics_partition(const struct http_topics *topics,
         *error = E_NO_LEADER;
         *why = "the partition is being recovered after a crash";
     }
-    return NULL;
-}
-
-struct partition *http_topics_replica(const struct http_topics *topics,
-                                      const struct cluster_snapshot *snapshot,
-                                      const struct topic *topic, int32_t index,
-                                      int *error, const char **why)
-{
-    struct partition *partition =
-        http_topics_partition(topics, snapshot, topic, index, error, why);
-
-    if (partition == NULL || !partition_is_remote(partition))
-        return partition;
-    partition_unref(partition);
-    *error = topic->partitions[index].leader >= 0 ? E_NOT_LEADER : E_NO_LEADER;
-    *why = "this node keeps no replica of the partition; ask one that does";
     return NULL;
 }
 
@@ -185,31 +172,32 @@ static void describe(struct http_request *request)
 /* ---- GET /topics/<t>/<p>/state ------------------------------------------------------
  */
 
+static void state_free(void *context)
+{
+    http_reading_end(context);
+    free(context);
+}
+
+static void state_render(struct http_request *request)
+{
+    const struct http_reading *reading = http_request_context(request);
+    struct buf text;
+
+    buf_init(&text, SIZE_MAX / 2);
+    (void)partition_state_render(reading->partition, &text);
+    http_reply_text(request, 200, "application/json", &text);
+}
+
 static void state(struct http_request *request)
 {
-    const struct http_topics *topics = http_request_argument(request);
-    const struct cluster_snapshot *snapshot;
-    const struct topic *topic;
-    struct partition *partition;
-    struct buf text;
-    const char *why;
-    int32_t index;
-    int rc;
+    struct http_reading *reading = calloc(1, sizeof *reading);
 
-    if (!http_topics_find(request, HTTP_READ, &snapshot, &topic))
+    if (reading == NULL) {
+        http_reply_error(request, -ENOMEM, NULL);
         return;
-    if (http_topics_index(request, topic, &index) == 0) {
-        partition = http_topics_replica(topics, snapshot, topic, index, &rc, &why);
-        if (partition == NULL) {
-            http_reply_error(request, rc, why);
-        } else {
-            buf_init(&text, SIZE_MAX / 2);
-            (void)partition_state_render(partition, &text);
-            http_reply_text(request, 200, "application/json", &text);
-            partition_unref(partition);
-        }
     }
-    cluster_snapshot_put(snapshot);
+    http_request_set_context(request, reading, state_free);
+    http_reading_begin(request, reading, state_render);
 }
 
 int http_topics_add(struct http_server *server, struct http_topics *topics)

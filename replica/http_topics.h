@@ -32,7 +32,7 @@ struct http_topics {
 /* 0 or -ENOSPC. */
 int http_topics_add(struct http_server *server, struct http_topics *topics);
 
-/* ---- for http_fetch.c and http_produce.c ------------------------------------------
+/* ---- for http_reading.c, http_fetch.c and http_produce.c ----------------------------
  */
 
 /*
@@ -48,11 +48,6 @@ struct partition *http_topics_partition(const struct http_topics *topics,
                                         const struct cluster_snapshot *snapshot,
                                         const struct topic *topic, int32_t index,
                                         int *error, const char **why);
-/* The same, to read from; where other nodes keep the partition: NULL and the reason. */
-struct partition *http_topics_replica(const struct http_topics *topics,
-                                      const struct cluster_snapshot *snapshot,
-                                      const struct topic *topic, int32_t index,
-                                      int *error, const char **why);
 /* The number in the path's third part: 0, or replied with -EINVAL or -ENOENT. */
 int http_topics_index(struct http_request *request, const struct topic *topic,
                       int32_t *index);

@@ -133,3 +133,57 @@ only_replica() {
     run -0 within 30 "$TOPICFS_BIN" umount "$C/client"
     run -0 "$TOPICFS_BIN" check "$C/data/client"
 }
+
+http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
+    local port path=$2
+    read -r port <"$C/run/n$1.port"
+    shift 2
+    curl -s --max-time $((30 * TOPICFS_TEST_SLOW)) -w '\n%{http_code}' "$@" "http://127.0.0.1:$port/$path"
+}
+
+@test "over HTTP every node has every partition" {
+    one_replica_cluster 3
+    mkdir "$C/n1/topics/t"
+    wait_for 10 led t
+    local leader a b
+    leader=$(state_of t leader)
+    a=$((leader % 3 + 1))
+    b=$((a % 3 + 1))
+    # A write is sent to the leader, and needs no copy; nor does a request that is refused.
+    run -0 http_of "$a" topics/t/0 --data-binary $'one\ntwo\n'
+    assert_output $'{"base_offset":0,"next_offset":2,"count":2}\n\n200'
+    run -0 http_of "$a" topics/t --data-binary $'by key\n'
+    assert_line 200
+    run -0 http_of "$a" 'topics/t/0?from=x'
+    assert_line 400
+    [ -z "$(find "$C/data/n$a/observers" -name '*.log' -size +0)" ]
+    run -0 http_of "$leader" topics/t/0
+    assert_output $'one\ntwo\nby key\n\n200'
+    # A read fetches one.
+    run -0 http_of "$a" 'topics/t/0?from=1'
+    assert_output $'two\nby key\n\n200'
+    run -0 http_of "$a" 'topics/t/0?from=9'
+    assert_line 416
+    run -0 http_of "$b" topics/t/0/state
+    assert_output --partial '"role":"observer"'
+    assert_output --partial '"high_watermark":3'
+    # What was written through a node can be read there at once; others are told of it.
+    background http_of "$b" 'topics/t/0?from=3&wait_ms=20000' >"$C/waited"
+    run -0 http_of "$a" topics/t/0 --data-binary four
+    run -0 http_of "$a" 'topics/t/0?from=3'
+    assert_output $'four\n\n200'
+    wait_for 10 grep -q '^200' "$C/waited"
+    grep -q '^four' "$C/waited"
+    # Nobody to copy it from.
+    mkdir "$C/n1/topics/u"
+    wait_for 10 led u
+    leader=$(state_of u leader)
+    a=$((leader % 3 + 1))
+    echo '{"delivery_timeout_ms":500}' >"$C/n$a/topics/u/config.json"
+    "$CLUSTER" kill "$leader"
+    run -0 http_of "$a" topics/u/0
+    assert_line 503
+    assert_output --partial 'a copy of it was not complete in time'
+    "$CLUSTER" start "$leader"
+    wait_for 20 no_problems
+}
