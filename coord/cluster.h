@@ -235,6 +235,15 @@ int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *o
 int cluster_adopt_topic(struct cluster *cluster, const char *name,
                         const struct topic_id *id, int32_t partitions, char *why,
                         size_t why_size);
+/*
+ * As cluster_adopt_topic(), for a topic that another store tells of
+ * (coord/carry_over.h): also its settings and their version, owner, mode and time of
+ * creation. 0 also if the topic is there already, under this name.
+ */
+int cluster_carry_topic(struct cluster *cluster, const struct topic *topic, char *why,
+                        size_t why_size);
+/* Likewise owner and mode of topics/ itself, unless the store has others. */
+int cluster_carry_owner(struct cluster *cluster, const struct cluster_snapshot *from);
 /* `name` NULL: of topics/ itself. (uid_t)-1, (gid_t)-1, (mode_t)-1 leave as it is. */
 int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
                       mode_t mode);

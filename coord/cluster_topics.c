@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum { TOMBSTONES_MAX = 1000, PRUNED_MAX = 20, DEFAULT_FACTOR_MAX = 3 };
 static const int64_t TOMBSTONE_KEEP_MS = INT64_C(7) * 24 * 3600 * 1000;
@@ -100,6 +101,7 @@ struct new_topic {
     cJSON *overrides;
     struct attributes attributes;
     int32_t first_epoch;
+    int64_t config_version;
 };
 
 static void new_topic_free(struct new_topic *topic)
@@ -199,7 +201,8 @@ static int commit_new_topic(struct cluster *cluster, const struct snapshot *base
     if (cluster->shared && first.partition_count > FIRST_STATES_MAX)
         first.partition_count = FIRST_STATES_MAX;
     add_states(&txn, name, &first, 0, &view, topic->first_epoch, &value);
-    txn_fail(&txn, topic_settings_encode(&value, 1, topic->overrides));
+    txn_fail(&txn,
+             topic_settings_encode(&value, topic->config_version, topic->overrides));
     txn_put(&txn, false, &value, "config/topics/%s", name);
     attributes_encode(&value, &topic->attributes);
     txn_put(&txn, false, &value, "attributes/topics/%s", name);
@@ -280,7 +283,8 @@ static int create_once(struct cluster *cluster, const struct creation *creation,
                        char *why, size_t why_size)
 {
     struct new_topic topic = {.name = creation->name,
-                              .attributes = creation->attributes};
+                              .attributes = creation->attributes,
+                              .config_version = 1};
     const struct snapshot *base;
     struct topic_config config;
     struct id_list live = {0};
@@ -326,56 +330,110 @@ int cluster_create_topic(struct cluster *cluster, const char *name,
     return wait_for_leaders(cluster, name, rc);
 }
 
-static int adopt_once(struct cluster *cluster, const char *name,
-                      const struct topic_id *id, int32_t partitions, bool again,
-                      char *why, size_t why_size)
+/* A topic of which the logs are here and the store's entries are not. */
+struct adoption {
+    const char *name;
+    struct topic_id id;
+    int32_t partitions;
+    const struct snapshot_topic *from; /* settings, owner, mode; NULL: defaults */
+};
+
+static int check_adoption(const struct snapshot *base, const struct adoption *adoption,
+                          const struct topic *same, char *why, size_t why_size)
+{
+    const char *name = adoption->name;
+    int rc = check_new_name(base, name, true, why, why_size);
+
+    if (rc == 0 && same) {
+        cluster_explain(why, why_size, "topic %s: another topic has its id", name);
+        rc = E_TOPIC_EXISTS;
+    }
+    if (rc == 0 && cluster_snapshot_deleted(&base->shown, &adoption->id)) {
+        cluster_explain(why, why_size, "topic %s: it was deleted", name);
+        rc = E_TOPIC_DELETED;
+    }
+    if (rc == 0 &&
+        (adoption->partitions < 1 || adoption->partitions > PARTITIONS_MAX)) {
+        cluster_explain(why, why_size, "topic %s: %" PRId32 " partitions", name,
+                        adoption->partitions);
+        rc = E_INVALID_PARTITION;
+    }
+    return rc;
+}
+
+/* Fills what a new topic has beside its assignment. */
+static int adopted_properties(struct cluster *cluster, const struct snapshot *base,
+                              const struct snapshot_topic *from,
+                              struct new_topic *topic)
+{
+    topic->first_epoch = controller_recovered_epoch(now_ms(cluster));
+    topic->config_version = from ? from->topic.config_version : 1;
+    topic->attributes =
+        from ? (struct attributes){from->topic.uid, from->topic.gid, from->topic.mode,
+                                   from->topic.created_ms}
+             : (struct attributes){base->shown.topics_uid, base->shown.topics_gid, 0755,
+                                   now_ms(cluster)};
+    if (!from || !from->overrides)
+        return 0;
+    topic->overrides = cJSON_Duplicate(from->overrides, true);
+    return topic->overrides ? 0 : -ENOMEM;
+}
+
+static int adopt_once(struct cluster *cluster, const struct adoption *adoption,
+                      bool again, char *why, size_t why_size)
 {
     struct id_list self = {.ids = &cluster->self, .count = 1};
-    struct new_topic topic = {.name = name};
+    struct new_topic topic = {.name = adoption->name};
     const struct topic *same;
     const struct snapshot *base;
     int rc;
 
     cluster_begin(cluster, &base);
-    same = cluster_snapshot_topic_by_id(&base->shown, id);
-    if (again && same && strcmp(same->name, name) == 0)
+    same = cluster_snapshot_topic_by_id(&base->shown, &adoption->id);
+    if ((again || adoption->from) && same && strcmp(same->name, adoption->name) == 0)
         return cluster_end(cluster, base, 0);
-    topic.attributes = (struct attributes){
-        base->shown.topics_uid, base->shown.topics_gid, 0755, now_ms(cluster)};
-    topic.first_epoch = controller_recovered_epoch(now_ms(cluster));
-    topic.assignment.id = *id;
-    rc = check_new_name(base, name, true, why, why_size);
-    if (rc == 0 && same) {
-        cluster_explain(why, why_size, "topic %s: another topic has its id", name);
-        rc = E_TOPIC_EXISTS;
-    }
-    if (rc == 0 && cluster_snapshot_deleted(&base->shown, id)) {
-        cluster_explain(why, why_size, "topic %s: it was deleted", name);
-        rc = E_TOPIC_DELETED;
-    }
-    if (rc == 0 && (partitions < 1 || partitions > PARTITIONS_MAX)) {
-        cluster_explain(why, why_size, "topic %s: %" PRId32 " partitions", name,
-                        partitions);
-        rc = E_INVALID_PARTITION;
-    }
+    topic.assignment.id = adoption->id;
+    rc = check_adoption(base, adoption, same, why, why_size);
     if (rc == 0)
-        rc = place(&topic.assignment, partitions, 1, &self);
+        rc = adopted_properties(cluster, base, adoption->from, &topic);
+    if (rc == 0)
+        rc = place(&topic.assignment, adoption->partitions, 1, &self);
     if (rc == 0)
         rc = commit_new_topic(cluster, base, &topic, &self);
     new_topic_free(&topic);
     return cluster_end(cluster, base, rc);
 }
 
-int cluster_adopt_topic(struct cluster *cluster, const char *name,
-                        const struct topic_id *id, int32_t partitions, char *why,
-                        size_t why_size)
+static int adopt(struct cluster *cluster, const struct adoption *adoption, char *why,
+                 size_t why_size)
 {
     int attempts = 0, rc;
 
     do
-        rc = adopt_once(cluster, name, id, partitions, attempts > 0, why, why_size);
+        rc = adopt_once(cluster, adoption, attempts > 0, why, why_size);
     while (cluster_again(&rc, &attempts));
     return rc;
+}
+
+int cluster_adopt_topic(struct cluster *cluster, const char *name,
+                        const struct topic_id *id, int32_t partitions, char *why,
+                        size_t why_size)
+{
+    const struct adoption adoption = {
+        .name = name, .id = *id, .partitions = partitions};
+
+    return adopt(cluster, &adoption, why, why_size);
+}
+
+int cluster_carry_topic(struct cluster *cluster, const struct topic *topic, char *why,
+                        size_t why_size)
+{
+    const struct adoption adoption = {.name = topic->name,
+                                      .id = topic->id,
+                                      .partitions = topic->partition_count,
+                                      .from = (const struct snapshot_topic *)topic};
+
+    return adopt(cluster, &adoption, why, why_size);
 }
 
 void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
@@ -688,4 +746,36 @@ int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_
         rc = set_owner_once(cluster, name, uid, gid, mode);
     while (cluster_again(&rc, &attempts));
     return rc;
+}
+
+static bool has_default_owner(const struct cluster_snapshot *snapshot)
+{
+    return snapshot->topics_uid == geteuid() && snapshot->topics_gid == getegid() &&
+           snapshot->topics_mode == 0755;
+}
+
+static int carry_owner_once(struct cluster *cluster,
+                            const struct cluster_snapshot *from)
+{
+    const struct attributes attributes = {from->topics_uid, from->topics_gid,
+                                          from->topics_mode, 0};
+    const struct snapshot *base;
+    struct txn txn;
+    int rc = 0;
+
+    cluster_begin(cluster, &base);
+    if (has_default_owner(&base->shown)) {
+        txn_init(&txn, cluster->prefix);
+        txn_compare(&txn, STORE_CREATE_REVISION, 0, "attributes/topics");
+        add_attributes(&txn, &attributes, NULL);
+        rc = cluster_commit(cluster, &txn, base);
+    }
+    return cluster_end(cluster, base, rc);
+}
+
+int cluster_carry_owner(struct cluster *cluster, const struct cluster_snapshot *from)
+{
+    int rc = has_default_owner(from) ? 0 : carry_owner_once(cluster, from);
+
+    return rc == -EAGAIN ? 0 : rc; /* somebody else has set it */
 }

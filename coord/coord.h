@@ -8,6 +8,7 @@
 #define TOPICFS_COORD_H
 
 #include "coord/buf.h"
+#include "coord/carry_over.h"
 #include "coord/clock.h"
 #include "coord/cluster.h"
 #include "coord/diag.h"

@@ -17,8 +17,8 @@
 
 struct model;
 
-/* `prefix` ("/topicfs/<cluster>/"), `defaults` and `problems` are borrowed. NULL: no
- * memory. */
+/* `prefix` ("/topicfs/<cluster>/"), `defaults` and `problems` (may be NULL) are
+ * borrowed. NULL: no memory. */
 struct model *model_new(const char *prefix, int32_t self,
                         const struct topic_config *defaults, struct problems *problems);
 void model_free(struct model *model); /* accepts NULL */

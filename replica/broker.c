@@ -228,7 +228,9 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     }
     load_checkpoint(broker);
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
-    int rc = broker_sort_out_strays(broker);
+    why[0] = '\0';
+    int rc = broker_carry_over(broker, why, why_size);
+    rc = rc ? rc : broker_sort_out_strays(broker);
     rc = rc ? rc : broker_remotes_clear(broker);
     rc = rc ? rc : start_replication(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
@@ -238,8 +240,10 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     rc = rc ? rc : broker_maintenance_start(broker);
     rc = rc ? rc : start_cleaner(broker);
     if (rc) {
-        (void)snprintf(why, why_size, "opening the logs in %s: %s",
-                       datadir_path(params->datadir), err_text(rc));
+        if (why[0] == '\0') {
+            (void)snprintf(why, why_size, "opening the logs in %s: %s",
+                           datadir_path(params->datadir), err_text(rc));
+        }
         /* The cluster may call broker_apply() until it is closed: the caller ends it
          * first and then this broker. */
     }

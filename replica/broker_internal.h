@@ -117,6 +117,13 @@ void broker_remotes_tend(struct broker *broker);
 /* broker_apply.c: brings the partitions in line with a snapshot. */
 void broker_apply(void *broker, const struct cluster_snapshot *snapshot);
 
+/*
+ * broker_carry.c: where the store is shared and the data directory has an embedded one,
+ * brings its topics along and moves it to <data>/carried. Before anything is sorted out
+ * or opened. 0, also where there is nothing to do; `why` gets the reason of a failure.
+ */
+int broker_carry_over(struct broker *broker, char *why, size_t why_size);
+
 /* broker_strays.c */
 /* Adopts, or sets aside, partition directories that the store does not know. */
 int broker_sort_out_strays(struct broker *broker);

@@ -6,6 +6,7 @@
  *   running.json {"boot_id":"...","clean":false}: how the last process ended
  *   checkpoint   offsets of every partition, see checkpoint.h
  *   store/       the embedded coordination store
+ *   carried/     such a store, once its topics went along to a shared one
  *   <topic>-<partition>/  a log each
  *   deleted/     logs of deleted topics on their way out
  *   stray/       logs that the store does not know; never deleted by topicfs
