@@ -377,14 +377,19 @@ static int json_check_tree(const cJSON *item)
 
 int json_parse(const char *bytes, size_t length, cJSON **out)
 {
+    return json_parse_long(bytes, length, JSON_MAX_BYTES, out);
+}
+
+int json_parse_long(const char *bytes, size_t length, size_t max_bytes, cJSON **out)
+{
     const char *end;
 
     *out = NULL;
-    if (length > JSON_MAX_BYTES)
+    if (length > max_bytes)
         return E_INVALID_JSON;
     int rc = json_scan(bytes, length);
     /* More bytes would be too many. */
-    if (rc == -EAGAIN && length == JSON_MAX_BYTES)
+    if (rc == -EAGAIN && length == max_bytes)
         rc = E_INVALID_JSON;
     if (rc)
         return rc;

@@ -24,6 +24,8 @@
  * NUL bytes and duplicate keys in one object are E_INVALID_JSON.
  */
 int json_parse(const char *bytes, size_t length, cJSON **out);
+/* The same with another limit than 1 MiB. */
+int json_parse_long(const char *bytes, size_t length, size_t max_bytes, cJSON **out);
 
 /* 0, -ENOENT (absent), or E_INVALID_JSON (another type, fraction, out of range). */
 int json_get_i64(const cJSON *object, const char *key, int64_t *out);
