@@ -75,8 +75,8 @@ static int own_settings(const struct topic_config *config, cJSON **out)
 
     topic_config_defaults(&built_in);
     built_in.replication_factor = config->replication_factor;
-    own = settings_to_json(config, 0);
-    base = settings_to_json(&built_in, 0);
+    own = settings_to_json(config, SETTING_TOPIC, 0);
+    base = settings_to_json(&built_in, SETTING_TOPIC, 0);
     rc = own && base ? 0 : -ENOMEM;
     cJSON_ArrayForEach(item, base)
     {
@@ -267,8 +267,9 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
 
     *config = cluster->defaults;
     if (settings)
-        rc = settings_apply_json(config, &cluster->defaults, settings, 0, true,
-                                 why ? why : unused, why ? why_size : sizeof(unused));
+        rc = settings_apply_json(config, SETTING_TOPIC, &cluster->defaults, settings, 0,
+                                 true, why ? why : unused,
+                                 why ? why_size : sizeof(unused));
     return rc ? rc : own_settings(config, &topic->overrides);
 }
 
@@ -634,7 +635,8 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
     defaults.replication_factor = config.replication_factor;
     if (defaults.min_insync_replicas == 0)
         defaults.min_insync_replicas = config.replication_factor >= 3 ? 2 : 1;
-    rc = settings_apply_json(&config, &defaults, object, version, false, why, why_size);
+    rc = settings_apply_json(&config, SETTING_TOPIC, &defaults, object, version, false,
+                             why, why_size);
     if (rc == 0)
         rc = own_settings(&config, &overrides);
     if (rc != 0)

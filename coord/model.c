@@ -438,8 +438,8 @@ static void build_config(struct model *model, const struct model_topic *from,
 
     *config = *model->defaults;
     if (from->settings.overrides)
-        rc = settings_apply_json(config, model->defaults, from->settings.overrides, 0,
-                                 true, why, sizeof(why));
+        rc = settings_apply_json(config, SETTING_TOPIC, model->defaults,
+                                 from->settings.overrides, 0, true, why, sizeof(why));
     if (rc != 0 && model->problems)
         problems_set(model->problems, "config", topic->name, why,
                      "the defaults are used; write the topic's config.json");

@@ -2,6 +2,7 @@
 
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/settings_parse.h"
 #include "coord/settings_table.h"
 #include "coord/settings_why.h"
 
@@ -9,17 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longest text of a value that isn't a string setting; longer ones are malformed. */
-enum { SETTINGS_VALUE_BYTES = 256 };
+/* Of a scope without strings. */
+static void settings_defaults(void *config, enum setting_scope scope)
+{
+    size_t count;
+    const struct setting *table = settings_table(scope, &count);
+
+    for (size_t i = 0; i < count; i++)
+        *setting_number(&table[i], config) = table[i].initial;
+}
 
 void topic_config_defaults(struct topic_config *config)
 {
-    size_t count;
-    const struct setting *table = settings_table(SETTING_TOPIC, &count);
-
     *config = (struct topic_config){0};
-    for (size_t i = 0; i < count; i++)
-        *setting_number(&table[i], config) = table[i].initial;
+    settings_defaults(config, SETTING_TOPIC);
+}
+
+void group_config_defaults(struct group_config *config)
+{
+    *config = (struct group_config){0};
+    settings_defaults(config, SETTING_GROUP);
 }
 
 int mount_config_defaults(struct mount_config *config)
@@ -29,6 +39,7 @@ int mount_config_defaults(struct mount_config *config)
 
     *config = (struct mount_config){0};
     topic_config_defaults(&config->topic);
+    group_config_defaults(&config->group);
     for (size_t i = 0; i < count; i++) {
         if (table[i].type != SETTING_STRING) {
             *setting_number(&table[i], config) = table[i].initial;
@@ -62,111 +73,6 @@ int64_t topic_config_min_insync(const struct topic_config *config)
     if (config->min_insync_replicas > 0)
         return config->min_insync_replicas;
     return config->replication_factor >= 3 ? 2 : 1;
-}
-
-/* What the text forms of numbers multiply by; 0: no such unit. */
-static int64_t settings_unit(enum setting_type type, const char *unit)
-{
-    static const struct {
-        enum setting_type type;
-        const char *unit;
-        int64_t factor;
-    } units[] = {
-        {SETTING_SIZE, "k", 1024},
-        {SETTING_SIZE, "K", 1024},
-        {SETTING_SIZE, "m", 1024 * 1024},
-        {SETTING_SIZE, "M", 1024 * 1024},
-        {SETTING_SIZE, "g", 1024 * 1024 * 1024},
-        {SETTING_SIZE, "G", 1024 * 1024 * 1024},
-        {SETTING_TIME, "ms", 1},
-        {SETTING_TIME, "s", 1000},
-        {SETTING_TIME, "m", 60 * 1000},
-        {SETTING_TIME, "h", 60 * 60 * 1000},
-        {SETTING_TIME, "d", 24 * 60 * 60 * 1000},
-    };
-
-    if (!*unit)
-        return 1;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (units[i].type == type && strcmp(units[i].unit, unit) == 0)
-            return units[i].factor;
-    return 0;
-}
-
-static int settings_parse_number(const struct setting *setting, const char *value,
-                                 int64_t *out, const struct why *why)
-{
-    const char *digits = value + (*value == '-');
-    size_t length = strspn(digits, "0123456789");
-    int64_t factor = settings_unit(setting->type, digits + length);
-    int64_t number;
-
-    if (length == 0 || factor == 0)
-        return why_malformed(why, setting, value);
-    errno = 0;
-    number = strtoll(value, NULL, 10);
-    if (errno || __builtin_mul_overflow(number, factor, &number))
-        return why_range(why, setting, value, *value == '-');
-    if (number < setting->minimum || number > setting->maximum)
-        return why_range(why, setting, value, number < setting->minimum);
-    *out = number;
-    return 0;
-}
-
-static bool settings_parse_name(const struct setting *setting, const char *value,
-                                size_t length, int64_t *out)
-{
-    if (!setting->names)
-        return false;
-    for (const struct setting_name *name = setting->names; name->name; name++) {
-        if (strlen(name->name) == length && memcmp(name->name, value, length) == 0) {
-            *out = name->value;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* One or more of the names, with , or + between (a comma ends a mount option). */
-static int settings_parse_set(const struct setting *setting, const char *value,
-                              int64_t *out, const struct why *why)
-{
-    int64_t set = 0;
-
-    for (const char *at = value;;) {
-        size_t length = strcspn(at, ",+");
-        int64_t bit;
-
-        if (!settings_parse_name(setting, at, length, &bit))
-            return why_malformed(why, setting, value);
-        set |= bit;
-        if (!at[length])
-            break;
-        at += length + 1;
-    }
-    *out = set;
-    return 0;
-}
-
-static int settings_parse(const struct setting *setting, const char *value,
-                          int64_t *out, const struct why *why)
-{
-    if (strlen(value) > SETTINGS_VALUE_BYTES)
-        return why_malformed(why, setting, value);
-    if (setting->type == SETTING_CLEANUP)
-        return settings_parse_set(setting, value, out, why);
-    if (settings_parse_name(setting, value, strlen(value), out))
-        return 0;
-    if (setting->type == SETTING_CHOICE)
-        return why_malformed(why, setting, value);
-    if (setting->type != SETTING_DELIMITER)
-        return settings_parse_number(setting, value, out, why);
-
-    unsigned char byte = (unsigned char)value[0];
-    if (value[1] || byte > setting->maximum || byte == '\n')
-        return why_malformed(why, setting, value);
-    *out = byte;
-    return 0;
 }
 
 /* Combinations that make no sense. */
@@ -217,32 +123,63 @@ static int settings_set_topic(struct topic_config *config,
     return rc;
 }
 
+/* Where the settings of topics and groups stand in a struct of `scope`. */
+static struct topic_config *settings_topic(void *config, enum setting_scope scope)
+{
+    return scope == SETTING_MOUNT ? &((struct mount_config *)config)->topic
+                                  : (struct topic_config *)config;
+}
+
+static struct group_config *settings_group(void *config, enum setting_scope scope)
+{
+    return scope == SETTING_MOUNT ? &((struct mount_config *)config)->group
+                                  : (struct group_config *)config;
+}
+
+/* The entry of that name that may be set in a struct of `scope`, and whose it is. */
+static const struct setting *
+settings_find_in(enum setting_scope scope, const char *name, enum setting_scope *owner)
+{
+    static const enum setting_scope scopes[] = {SETTING_MOUNT, SETTING_TOPIC,
+                                                SETTING_GROUP};
+
+    for (size_t i = 0; i < sizeof scopes / sizeof scopes[0]; i++) {
+        const struct setting *setting;
+
+        if (scope != SETTING_MOUNT && scope != scopes[i])
+            continue;
+        setting = settings_find(scopes[i], name);
+        if (setting) {
+            *owner = scopes[i];
+            return setting;
+        }
+    }
+    return NULL;
+}
+
 int settings_set_text(void *config, enum setting_scope scope, const char *name,
                       const char *value, char *why_text, size_t why_size)
 {
     const struct why why = {why_text, why_size};
-    const struct setting *mount = NULL;
-    const struct setting *topic = settings_find(SETTING_TOPIC, name);
+    enum setting_scope owner = scope;
+    const struct setting *setting = settings_find_in(scope, name, &owner);
 
     why_set(&why, 0, "%s", "");
-    if (scope == SETTING_MOUNT)
-        mount = settings_find(SETTING_MOUNT, name);
-    if (!mount && !topic)
+    if (!setting)
         return why_unknown(&why, scope, name);
     if (!value) {
-        if (!mount || mount->type != SETTING_CHOICE)
+        if (owner != SETTING_MOUNT || setting->type != SETTING_CHOICE)
             return why_set(&why, E_INVALID_CONFIG, "%s: needs a value, as in %s=...",
                            name, name);
         value = "true";
     }
-    if (!mount)
-        return settings_set_topic(scope == SETTING_MOUNT
-                                      ? &((struct mount_config *)config)->topic
-                                      : (struct topic_config *)config,
-                                  topic, value, &why);
-    if (mount->type == SETTING_STRING)
-        return settings_set_string(config, mount, value, &why);
-    return settings_parse(mount, value, setting_number(mount, config), &why);
+    if (owner == SETTING_TOPIC)
+        return settings_set_topic(settings_topic(config, scope), setting, value, &why);
+    if (owner == SETTING_GROUP)
+        config = settings_group(config, scope);
+    else if (setting->type == SETTING_STRING)
+        return settings_set_string(config, setting, value, &why);
+    return settings_parse(setting, value, setting_number(setting, config), &why);
 }
 
 /* An array of names as one text, "delete,compact". 0 or E_INVALID_CONFIG. */
@@ -305,21 +242,37 @@ static int settings_json_malformed(const struct setting *setting, const cJSON *i
     return rc;
 }
 
+/* Of any scope whose settings are numbers alone. */
+union settings_copy {
+    struct topic_config topic;
+    struct group_config group;
+};
+
+static union settings_copy settings_copy_of(const void *config,
+                                            enum setting_scope scope)
+{
+    union settings_copy copy = {0};
+
+    if (scope == SETTING_GROUP)
+        copy.group = *(const struct group_config *)config;
+    else
+        copy.topic = *(const struct topic_config *)config;
+    return copy;
+}
+
 /* One key of the object; the result goes to `config`. */
-static int settings_apply_item(struct topic_config *config,
-                               const struct topic_config *defaults, const cJSON *item,
+static int settings_apply_item(void *config, enum setting_scope scope,
+                               union settings_copy *defaults, const cJSON *item,
                                bool creating, const struct why *why)
 {
-    const struct setting *setting = settings_find(SETTING_TOPIC, item->string);
+    const struct setting *setting = settings_find(scope, item->string);
     char text[SETTINGS_VALUE_BYTES + 1];
     int64_t value = 0;
 
     if (!setting)
-        return why_unknown(why, SETTING_TOPIC, item->string);
+        return why_unknown(why, scope, item->string);
     if (cJSON_IsNull(item)) {
-        struct topic_config copy = *defaults;
-
-        value = *setting_number(setting, &copy);
+        value = *setting_number(setting, defaults);
     } else {
         if (!settings_json_text(setting, item, text, sizeof text))
             return settings_json_malformed(setting, item, why);
@@ -359,20 +312,37 @@ static int settings_check_version(const cJSON *object, int64_t version,
     return 0;
 }
 
-int settings_apply_json(struct topic_config *config,
-                        const struct topic_config *defaults, const cJSON *object,
-                        int64_t version, bool creating, char *why_text, size_t why_size)
+/* What the settings say together. */
+static int settings_finish_topic(const struct topic_config *before,
+                                 struct topic_config *changed, const struct why *why)
+{
+    /* What is shown for a default, written back, leaves it the default. */
+    if (before->min_insync_replicas == 0 && changed->replication_factor > 0) {
+        struct topic_config shown = *changed;
+
+        shown.min_insync_replicas = 0;
+        if (changed->min_insync_replicas == topic_config_min_insync(&shown))
+            changed->min_insync_replicas = 0;
+    }
+    return settings_check(changed, why);
+}
+
+int settings_apply_json(void *config, enum setting_scope scope, const void *defaults,
+                        const cJSON *object, int64_t version, bool creating,
+                        char *why_text, size_t why_size)
 {
     const struct why why = {why_text, why_size};
-    struct topic_config changed = *config;
+    union settings_copy changed = settings_copy_of(config, scope);
+    union settings_copy base = settings_copy_of(defaults, scope);
     const cJSON *item;
     int rc;
 
     why_set(&why, 0, "%s", "");
     if (!cJSON_IsObject(object))
-        return why_set(
-            &why, E_INVALID_CONFIG,
-            "a JSON object is needed, for example {\"retention_ms\":\"7d\"}");
+        return why_set(&why, E_INVALID_CONFIG,
+                       "a JSON object is needed, for example %s",
+                       scope == SETTING_GROUP ? "{\"commit\":\"manual\"}"
+                                              : "{\"retention_ms\":\"7d\"}");
     rc = settings_check_version(object, version, &why);
     if (rc)
         return rc;
@@ -380,21 +350,17 @@ int settings_apply_json(struct topic_config *config,
     {
         if (strcmp(item->string, "version") == 0)
             continue;
-        rc = settings_apply_item(&changed, defaults, item, creating, &why);
+        rc = settings_apply_item(&changed, scope, &base, item, creating, &why);
         if (rc)
             return rc;
     }
-    /* What is shown for a default, written back, leaves it the default. */
-    if (config->min_insync_replicas == 0 && changed.replication_factor > 0) {
-        struct topic_config shown = changed;
-
-        shown.min_insync_replicas = 0;
-        if (changed.min_insync_replicas == topic_config_min_insync(&shown))
-            changed.min_insync_replicas = 0;
+    if (scope == SETTING_GROUP) {
+        *(struct group_config *)config = changed.group;
+        return 0;
     }
-    rc = settings_check(&changed, &why);
+    rc = settings_finish_topic(config, &changed.topic, &why);
     if (rc == 0)
-        *config = changed;
+        *(struct topic_config *)config = changed.topic;
     return rc;
 }
 
@@ -437,17 +403,17 @@ static int settings_add_json(cJSON *object, const struct setting *setting,
     return rc;
 }
 
-cJSON *settings_to_json(const struct topic_config *config, int64_t version)
+cJSON *settings_to_json(const void *config, enum setting_scope scope, int64_t version)
 {
     size_t count;
-    const struct setting *table = settings_table(SETTING_TOPIC, &count);
-    struct topic_config shown = *config;
+    const struct setting *table = settings_table(scope, &count);
+    union settings_copy shown = settings_copy_of(config, scope);
     cJSON *object = cJSON_CreateObject();
 
     if (!object || json_add_i64(object, "version", version))
         goto fail;
-    if (shown.replication_factor > 0)
-        shown.min_insync_replicas = topic_config_min_insync(config);
+    if (scope == SETTING_TOPIC && shown.topic.replication_factor > 0)
+        shown.topic.min_insync_replicas = topic_config_min_insync(config);
     for (size_t i = 0; i < count; i++)
         if (settings_add_json(object, &table[i], *setting_number(&table[i], &shown)))
             goto fail;

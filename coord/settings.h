@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum setting_scope { SETTING_MOUNT, SETTING_TOPIC };
+enum setting_scope { SETTING_MOUNT, SETTING_TOPIC, SETTING_GROUP };
 
 enum topic_acks { ACKS_ALL = -1, ACKS_NONE = 0, ACKS_LEADER = 1 };
 enum topic_flush { FLUSH_ACK, FLUSH_INTERVAL, FLUSH_OS };
@@ -97,6 +97,7 @@ struct mount_config {
 };
 
 void topic_config_defaults(struct topic_config *config);
+void group_config_defaults(struct group_config *config);
 int mount_config_defaults(struct mount_config *config);
 void mount_config_free(struct mount_config *config);
 
@@ -105,31 +106,31 @@ void mount_config_free(struct mount_config *config);
 int64_t topic_config_min_insync(const struct topic_config *config);
 
 /*
- * Sets one key of `config` (a struct topic_config or mount_config, by scope) from text.
- * For SETTING_MOUNT the topic settings' names set the defaults for new topics.
- * A `value` of NULL is a mount option without "=": it switches on what is true or
- * false. 0; E_INVALID_CONFIG with `why` telling what is wrong and what is allowed;
- * -ENOMEM. After an error the config is as before; `why` is one line of UTF-8, empty
- * after success.
+ * Sets one key of `config` (a struct topic_config, group_config or mount_config, by
+ * scope) from text. For SETTING_MOUNT the names of the topics' and the groups' settings
+ * set the defaults for those. A `value` of NULL is a mount option without "=": it
+ * switches on what is true or false. 0; E_INVALID_CONFIG with `why` telling what is
+ * wrong and what is allowed; -ENOMEM. After an error the config is as before; `why` is
+ * one line of UTF-8, empty after success.
  */
 int settings_set_text(void *config, enum setting_scope scope, const char *name,
                       const char *value, char *why, size_t why_size);
 
 /*
- * Applies a JSON object to a topic's config, all or nothing: the keys named are
- * changed, null restores `defaults`' value, read-only keys are accepted if unchanged
- * (E_READ_ONLY otherwise); unknown keys, wrong types, out of range, combinations that
- * make no sense: E_INVALID_CONFIG, `why` says which and what is allowed. The key
- * "version" is compared with `version` (E_CONFLICT) if present. `creating` allows the
- * read-only keys.
+ * Applies a JSON object to the config of a topic or a group (by scope; not of a mount),
+ * all or nothing: the keys named are changed, null restores the value of `defaults` (of
+ * the same type), read-only keys are accepted if unchanged (E_READ_ONLY otherwise);
+ * unknown keys, wrong types, out of range, combinations that make no sense:
+ * E_INVALID_CONFIG, `why` says which and what is allowed. The key "version" is compared
+ * with `version` (E_CONFLICT) if present. `creating` allows the read-only keys.
  */
-int settings_apply_json(struct topic_config *config,
-                        const struct topic_config *defaults, const cJSON *object,
-                        int64_t version, bool creating, char *why, size_t why_size);
+int settings_apply_json(void *config, enum setting_scope scope, const void *defaults,
+                        const cJSON *object, int64_t version, bool creating, char *why,
+                        size_t why_size);
 
-/* The config as a JSON object, keys in table order, "version" first; NULL: no memory.
- */
-cJSON *settings_to_json(const struct topic_config *config, int64_t version);
+/* The config of a topic or a group as a JSON object, keys in table order, "version"
+ * first; NULL: no memory. */
+cJSON *settings_to_json(const void *config, enum setting_scope scope, int64_t version);
 
 /* Help text for `--help` (one line a setting), and the table of docs/config.md. */
 int settings_help(struct buf *out, enum setting_scope scope);

@@ -200,11 +200,22 @@ static const char doc_topic[] =
     "refused with EAGAIN if somebody else changed the topic meanwhile.\n"
     "\n";
 
-static const char doc_tail[] =
+static const char doc_combinations[] =
     "\n"
     "Combinations that are refused: `min_insync_replicas` above\n"
     "`replication_factor`; `cleanup_policy` with `compact` where\n"
     "`key_delimiter` is none, as there are no keys to compact by.\n";
+
+static const char doc_group[] =
+    "\n"
+    "## Group\n"
+    "\n"
+    "Each consumer group has its own, in `groups/<group>/config.json`, which is\n"
+    "read and written as that of a topic. Given as mount options they are the\n"
+    "defaults for groups that this node is the first to coordinate.\n"
+    "\n"
+    "    echo '{\"commit\":\"manual\"}' > groups/g/config.json\n"
+    "\n";
 
 int settings_markdown(struct buf *out)
 {
@@ -212,5 +223,7 @@ int settings_markdown(struct buf *out)
     settings_doc_table(out, SETTING_MOUNT);
     buf_adds(out, doc_topic);
     settings_doc_table(out, SETTING_TOPIC);
-    return buf_adds(out, doc_tail);
+    buf_adds(out, doc_combinations);
+    buf_adds(out, doc_group);
+    return settings_doc_table(out, SETTING_GROUP);
 }

@@ -149,6 +149,17 @@ static bool valid_rack(const char *value)
     return length <= NAME_MAX_BYTES && json_utf8_valid(value, length);
 }
 
+static const struct setting_name names_start[] = {
+    {"earliest", GROUP_START_EARLIEST, false},
+    {"latest", GROUP_START_LATEST, false},
+    {NULL, 0, false},
+};
+static const struct setting_name names_commit[] = {
+    {"auto", GROUP_COMMIT_AUTO, false},
+    {"manual", GROUP_COMMIT_MANUAL, false},
+    {NULL, 0, false},
+};
+
 #define AT(field)               .at = offsetof(struct mount_config, field)
 #define RANGE(low, high, first) .minimum = (low), .maximum = (high), .initial = (first)
 
@@ -433,11 +444,54 @@ static const struct setting table_topic[] = {
      .help = "A replica that is this many messages behind is out of sync; 0: no limit"},
 };
 
+#undef AT
+#define AT(field) .at = offsetof(struct group_config, field)
+
+static const struct setting table_group[] = {
+    {.name = "start",
+     .type = SETTING_CHOICE,
+     AT(start),
+     RANGE(GROUP_START_EARLIEST, GROUP_START_LATEST, GROUP_START_EARLIEST),
+     .names = names_start,
+     .help = "Where a group begins in a partition that it has no committed offset of: "
+             "`earliest` with the first message that is there, `latest` with the next "
+             "one to come"},
+    {.name = "commit",
+     .type = SETTING_CHOICE,
+     AT(commit),
+     RANGE(GROUP_COMMIT_AUTO, GROUP_COMMIT_MANUAL, GROUP_COMMIT_AUTO),
+     .names = names_commit,
+     .help = "`auto`: what a member has read is committed as it comes back for more; "
+             "`manual`: what is written to the group's offsets"},
+    {.name = "group_session_timeout_ms",
+     .type = SETTING_TIME,
+     AT(group_session_timeout_ms),
+     RANGE(500, HOUR_MS, 10 * SECOND_MS),
+     .help = "A member whose node wasn't heard of for this long loses its partitions "
+             "to the others"},
+    {.name = "max_poll_interval_ms",
+     .type = SETTING_TIME,
+     AT(max_poll_interval_ms),
+     RANGE(500, 7 * DAY_MS, 300 * SECOND_MS),
+     .help = "So does a member that holds messages for this long without coming back "
+             "for more"},
+    {.name = "offsets_retention_ms",
+     .type = SETTING_TIME,
+     AT(offsets_retention_ms),
+     RANGE(-1, AGE_MAX_MS, 7 * DAY_MS),
+     .help = "Committed offsets of a topic that has had no members of the group for "
+             "this long are forgotten; -1: never"},
+};
+
 const struct setting *settings_table(enum setting_scope scope, size_t *count)
 {
     if (scope == SETTING_MOUNT) {
         *count = sizeof table_mount / sizeof table_mount[0];
         return table_mount;
+    }
+    if (scope == SETTING_GROUP) {
+        *count = sizeof table_group / sizeof table_group[0];
+        return table_group;
     }
     *count = sizeof table_topic / sizeof table_topic[0];
     return table_topic;

@@ -106,6 +106,8 @@ int why_unknown(const struct why *why, enum setting_scope scope, const char *nam
 
     if (!closest && scope == SETTING_MOUNT)
         closest = why_closest(SETTING_TOPIC, name);
+    if (!closest && scope == SETTING_MOUNT)
+        closest = why_closest(SETTING_GROUP, name);
     if (closest)
         return why_set(why, E_INVALID_CONFIG,
                        "%.64s: unknown setting; did you mean %s?", name, closest);

@@ -396,6 +396,9 @@ int cli_help(struct buf *out)
         out,
         "\nSettings of a topic (config.json; with -o: defaults for new topics):\n");
     settings_help(out, SETTING_TOPIC);
+    buf_adds(out, "\nSettings of a consumer group (config.json; with -o: defaults for "
+                  "groups):\n");
+    settings_help(out, SETTING_GROUP);
     return buf_error(out);
 }
 

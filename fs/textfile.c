@@ -21,7 +21,7 @@ static int textfile_render_config(const struct tree *tree,
         rc = -ESTALE;
         goto out;
     }
-    object = settings_to_json(&topic->config, topic->config_version);
+    object = settings_to_json(&topic->config, SETTING_TOPIC, topic->config_version);
     text = object != NULL ? cJSON_Print(object) : NULL;
     if (text != NULL) {
         (void)buf_adds(out, text);

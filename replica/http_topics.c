@@ -161,7 +161,8 @@ static void describe(struct http_request *request)
     (void)cJSON_AddStringToObject(object, "name", topic->name);
     (void)cJSON_AddStringToObject(object, "id", id);
     (void)cJSON_AddItemToObject(
-        object, "config", settings_to_json(&topic->config, topic->config_version));
+        object, "config",
+        settings_to_json(&topic->config, SETTING_TOPIC, topic->config_version));
     partitions = cJSON_AddArrayToObject(object, "partitions");
     for (int32_t i = 0; i < topic->partition_count; i++)
         (void)cJSON_AddItemToArray(partitions, describe_partition(topics, topic, i));

@@ -44,7 +44,7 @@ static void fuzz_check_round_trip(const struct topic_config *config)
     struct topic_config same = *config;
     struct topic_config fresh;
     char why[512];
-    cJSON *shown = settings_to_json(config, FUZZ_VERSION);
+    cJSON *shown = settings_to_json(config, SETTING_TOPIC, FUZZ_VERSION);
     cJSON *parsed = NULL;
 
     topic_config_defaults(&defaults);
@@ -53,14 +53,14 @@ static void fuzz_check_round_trip(const struct topic_config *config)
     FUZZ_REQUIRE(text);
     FUZZ_REQUIRE(json_parse(text, strlen(text), &parsed) == 0);
 
-    FUZZ_REQUIRE(settings_apply_json(&same, &defaults, parsed, FUZZ_VERSION, false, why,
-                                     sizeof why) == 0);
+    FUZZ_REQUIRE(settings_apply_json(&same, SETTING_TOPIC, &defaults, parsed,
+                                     FUZZ_VERSION, false, why, sizeof why) == 0);
     FUZZ_REQUIRE(memcmp(&same, config, sizeof same) == 0);
 
     topic_config_defaults(&fresh);
-    FUZZ_REQUIRE(settings_apply_json(&fresh, &defaults, parsed, FUZZ_VERSION, true, why,
-                                     sizeof why) == 0);
-    cJSON *again = settings_to_json(&fresh, FUZZ_VERSION);
+    FUZZ_REQUIRE(settings_apply_json(&fresh, SETTING_TOPIC, &defaults, parsed,
+                                     FUZZ_VERSION, true, why, sizeof why) == 0);
+    cJSON *again = settings_to_json(&fresh, SETTING_TOPIC, FUZZ_VERSION);
     char *text_again = cJSON_PrintUnformatted(again);
     FUZZ_REQUIRE(text_again && strcmp(text, text_again) == 0);
 
@@ -103,8 +103,8 @@ static void fuzz_json(const char *bytes, size_t length, bool creating)
     topic_config_defaults(&config);
     config.replication_factor = FUZZ_FRESH_FACTOR;
     struct topic_config before = config;
-    rc = settings_apply_json(&config, &defaults, tree, FUZZ_VERSION, creating, why,
-                             sizeof why);
+    rc = settings_apply_json(&config, SETTING_TOPIC, &defaults, tree, FUZZ_VERSION,
+                             creating, why, sizeof why);
     fuzz_check_why(rc, why);
     if (rc)
         FUZZ_REQUIRE(memcmp(&config, &before, sizeof config) == 0);

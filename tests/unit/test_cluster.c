@@ -196,7 +196,7 @@ static void a_whole_config_can_be_written_back(void **state)
 
     assert_int_equal(create(f, "t", NULL), 0);
     t = topic(f, "t", &snapshot);
-    whole = settings_to_json(&t->config, t->config_version);
+    whole = settings_to_json(&t->config, SETTING_TOPIC, t->config_version);
     cluster_snapshot_put(snapshot);
     assert_int_equal(cluster_set_config(f->cluster, "t", whole, f->why, sizeof(f->why)),
                      0);

@@ -41,8 +41,9 @@ static int apply(struct fixture *fixture, const char *text, bool creating)
 
     assert_int_equal(json_parse(text, strlen(text), &object), 0);
     struct topic_config before = fixture->config;
-    int rc = settings_apply_json(&fixture->config, &fixture->defaults, object, 7,
-                                 creating, fixture->why, sizeof fixture->why);
+    int rc =
+        settings_apply_json(&fixture->config, SETTING_TOPIC, &fixture->defaults, object,
+                            7, creating, fixture->why, sizeof fixture->why);
     if (rc)
         assert_memory_equal(&fixture->config, &before, sizeof before);
     assert_true((rc == 0) == (fixture->why[0] == '\0'));
@@ -414,7 +415,7 @@ static void test_to_json(void **state)
     fixture->config.acks = ACKS_LEADER;
     fixture->config.unclean_leader_election = UNCLEAN_AT_ONCE;
     fixture->config.cleanup_policy = 3;
-    cJSON *object = settings_to_json(&fixture->config, 9007199254740993);
+    cJSON *object = settings_to_json(&fixture->config, SETTING_TOPIC, 9007199254740993);
     char *text = cJSON_PrintUnformatted(object);
     assert_string_equal(
         text,
@@ -430,8 +431,9 @@ static void test_to_json(void **state)
 
     /* The tree itself, and its text, give the same config again. */
     struct topic_config before = fixture->config;
-    assert_int_equal(settings_apply_json(&fixture->config, &fixture->defaults, object,
-                                         9007199254740993, false, NULL, 0),
+    assert_int_equal(settings_apply_json(&fixture->config, SETTING_TOPIC,
+                                         &fixture->defaults, object, 9007199254740993,
+                                         false, NULL, 0),
                      0);
     assert_memory_equal(&fixture->config, &before, sizeof before);
     cJSON_Delete(object);
@@ -482,6 +484,9 @@ static void test_mount(void **state)
         {"allow_other", "maybe", E_INVALID_CONFIG},
         {"retention_ms", "3d", 0},
         {"retention_ms", "-3", E_INVALID_CONFIG},
+        {"start", "latest", 0},
+        {"offsets_retention_ms", "-1", 0},
+        {"group_session_timeout_ms", "499", E_INVALID_CONFIG},
         {"lissten", "x", E_INVALID_CONFIG},
         {"retention_sm", "x", E_INVALID_CONFIG},
     };
@@ -509,9 +514,67 @@ static void test_mount(void **state)
     assert_int_equal(config.allow_other, 1);
     assert_int_equal(config.node, 2147483647);
     assert_int_equal(config.topic.retention_ms, 3 * 86400000);
+    assert_int_equal(config.group.start, GROUP_START_LATEST);
+    assert_int_equal(config.group.offsets_retention_ms, -1);
     mount_config_free(&config);
     assert_null(config.data);
     mount_config_free(&config);
+}
+
+static void test_group(void **state)
+{
+    struct group_config config, defaults, before;
+    cJSON *object;
+    char why[512];
+
+    (void)state;
+    group_config_defaults(&config);
+    assert_int_equal(config.start, GROUP_START_EARLIEST);
+    assert_int_equal(config.commit, GROUP_COMMIT_AUTO);
+    assert_int_equal(config.group_session_timeout_ms, 10000);
+    assert_int_equal(config.max_poll_interval_ms, 300000);
+    assert_int_equal(config.offsets_retention_ms, 7 * 86400000);
+    defaults = config;
+    defaults.max_poll_interval_ms = 60000;
+
+    object = cJSON_Parse("{\"version\":3,\"commit\":\"manual\",\"start\":\"latest\","
+                         "\"max_poll_interval_ms\":null,"
+                         "\"group_session_timeout_ms\":\"30s\"}");
+    assert_int_equal(settings_apply_json(&config, SETTING_GROUP, &defaults, object, 2,
+                                         false, why, sizeof why),
+                     E_CONFLICT);
+    assert_int_equal(settings_apply_json(&config, SETTING_GROUP, &defaults, object, 3,
+                                         false, why, sizeof why),
+                     0);
+    cJSON_Delete(object);
+    assert_int_equal(config.max_poll_interval_ms, 60000);
+    object = settings_to_json(&config, SETTING_GROUP, 4);
+    char *text = cJSON_PrintUnformatted(object);
+    assert_string_equal(text,
+                        "{\"version\":4,\"start\":\"latest\",\"commit\":\"manual\","
+                        "\"group_session_timeout_ms\":30000,"
+                        "\"max_poll_interval_ms\":60000,"
+                        "\"offsets_retention_ms\":604800000}");
+    cJSON_free(text);
+    cJSON_Delete(object);
+
+    /* All or nothing; the names of topics' settings are no names here. */
+    before = config;
+    object = cJSON_Parse("{\"commit\":\"auto\",\"retention_ms\":1}");
+    assert_int_equal(settings_apply_json(&config, SETTING_GROUP, &defaults, object, 4,
+                                         false, why, sizeof why),
+                     E_INVALID_CONFIG);
+    assert_string_equal(why, "retention_ms: unknown setting");
+    assert_memory_equal(&config, &before, sizeof config);
+    cJSON_Delete(object);
+    assert_int_equal(
+        settings_set_text(&config, SETTING_GROUP, "comit", "auto", why, sizeof why),
+        E_INVALID_CONFIG);
+    assert_string_equal(why, "comit: unknown setting; did you mean commit?");
+    assert_int_equal(
+        settings_set_text(&config, SETTING_GROUP, "commit", "auto", why, sizeof why),
+        0);
+    assert_int_equal(config.commit, GROUP_COMMIT_AUTO);
 }
 
 static void test_help(void **state)
@@ -584,6 +647,7 @@ int main(void)
         cmocka_unit_test_setup(test_min_insync, setup),
         cmocka_unit_test_setup(test_to_json, setup),
         cmocka_unit_test(test_mount),
+        cmocka_unit_test(test_group),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_reference_is_current),
     };
