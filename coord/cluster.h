@@ -301,10 +301,12 @@ int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic,
  * This node takes itself out of a partition's in-sync and eligible replicas
  * (coord/leadership.h: leadership_take_out), in a new leader epoch; suspect->id is this
  * node. Reads again and retries when it loses a race. 0 when the snapshot shows it,
- * also where there was nothing to do; else as cluster_change_isr.
+ * also where there was nothing to do; else as cluster_change_isr. *revision (NULL is
+ * fine): of the state that says so, or a later one.
  */
 int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
-                     int32_t partition, const struct suspect *suspect);
+                     int32_t partition, const struct suspect *suspect,
+                     int64_t *revision);
 
 /*
  * Completes the record of an election that may have lost messages, once a replica knows

@@ -140,7 +140,8 @@ int cluster_change_isr(struct cluster *cluster, const struct topic_id *topic_id,
 }
 
 static int take_out_once(struct cluster *cluster, const struct topic_id *topic_id,
-                         int32_t partition, const struct suspect *suspect)
+                         int32_t partition, const struct suspect *suspect,
+                         int64_t *revision)
 {
     const struct snapshot_topic *topic;
     struct partition_state state;
@@ -155,6 +156,7 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
     topic = find_topic(base, topic_id, partition);
     if (!topic)
         return cluster_end(cluster, base, E_UNKNOWN_TOPIC);
+    *revision = topic->infos[partition].state_revision;
     if (topic->states[partition].leader_epoch < 0)
         return cluster_end(cluster, base, 0);
     rc = partition_state_to_leadership(&topic->states[partition], &old);
@@ -173,17 +175,23 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
     put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);
+    if (rc == 0 && cluster->shared)
+        *revision = cluster->commit_revision;
     return cluster_end(cluster, base, rc);
 }
 
 int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
-                     int32_t partition, const struct suspect *suspect)
+                     int32_t partition, const struct suspect *suspect,
+                     int64_t *revision)
 {
+    int64_t stored = 0;
     int attempts = 0, rc;
 
     do
-        rc = take_out_once(cluster, topic, partition, suspect);
+        rc = take_out_once(cluster, topic, partition, suspect, &stored);
     while (cluster_again(&rc, &attempts));
+    if (rc == 0 && revision)
+        *revision = stored;
     return rc;
 }
 

@@ -69,6 +69,15 @@ void leadership_forget_suspect(struct leadership *state, int32_t id)
     state->suspect_count = kept;
 }
 
+bool leadership_is_last(const struct leadership *state, int32_t id)
+{
+    struct replica_ids all = state->isr;
+    for (uint32_t i = 0; i < state->elr.count; i++) {
+        replica_ids_add(&all, state->elr.ids[i]);
+    }
+    return all.count == 1 && all.ids[0] == id;
+}
+
 int leadership_take_out(const struct leadership *old, const struct suspect *suspect,
                         bool registered, struct leadership *out)
 {

@@ -66,6 +66,10 @@ void replica_ids_keep(struct replica_ids *set, const struct replica_ids *keep);
 const struct suspect *leadership_suspect(const struct leadership *state, int32_t id);
 void leadership_forget_suspect(struct leadership *state, int32_t id);
 
+/* Is `id` in sync or eligible, and nobody else? Then no other replica is known to have
+ * all that was committed. */
+bool leadership_is_last(const struct leadership *state, int32_t id);
+
 /*
  * A replica takes itself out of ISR and ELR because it may lack messages that it once
  * acknowledged. `registered`: its node has a registration now. Then it always writes:

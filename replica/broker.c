@@ -150,6 +150,7 @@ static void broker_free(struct broker *broker)
     file_cache_free(broker->files);
     cluster_snapshot_put(broker->snapshot);
     checkpoint_free(&broker->recovered);
+    pthread_mutex_destroy(&broker->checkpoint_lock);
     pthread_cond_destroy(&broker->maintenance_wake);
     pthread_mutex_destroy(&broker->maintenance_lock);
     pthread_cond_destroy(&broker->opened);
@@ -170,6 +171,7 @@ static struct broker *broker_new(const struct broker_params *params)
     pthread_mutex_init(&broker->change_lock, NULL);
     pthread_mutex_init(&broker->table_lock, NULL);
     pthread_cond_init(&broker->opened, NULL);
+    pthread_mutex_init(&broker->checkpoint_lock, NULL);
     pthread_mutex_init(&broker->maintenance_lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -232,6 +234,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     int rc = broker_carry_over(broker, why, why_size);
     rc = rc ? rc : broker_sort_out_strays(broker);
     rc = rc ? rc : broker_remotes_clear(broker);
+    broker_repairs_clear(broker);
     rc = rc ? rc : start_replication(broker);
     rc = rc ? rc : cluster_subscribe(params->cluster, broker_apply, broker);
     rc = rc ? rc : broker_openers_start(broker);

@@ -32,6 +32,11 @@ static void on_last_unref(void *arg, struct partition *partition)
     pthread_mutex_unlock(&broker->table_lock);
 }
 
+static int persist(void *arg)
+{
+    return broker_checkpoint(arg);
+}
+
 static void note_lost(struct broker *broker, const char *dir,
                       const struct checkpoint_entry *entry)
 {
@@ -56,11 +61,12 @@ static int open_partition(struct broker *broker,
 {
     /* Not in a checkpoint that could be read: new since, so nothing of it was flushed.
      */
-    static const struct checkpoint_entry fresh = {0};
+    static const struct checkpoint_entry fresh = {.start_epoch = -1};
     static const struct checkpoint_entry unknown = {.log_start_offset = -1,
                                                     .flushed_offset = -1,
                                                     .high_watermark = -1,
-                                                    .log_end_offset = -1};
+                                                    .log_end_offset = -1,
+                                                    .start_epoch = -1};
     const struct checkpoint_entry *entry =
         checkpoint_find(&broker->recovered, &topic->id, index);
     if (copy) {
@@ -71,6 +77,7 @@ static int open_partition(struct broker *broker,
     if (!entry) {
         entry = broker->checkpoint_lost ? &unknown : &fresh;
     }
+    bool shared = broker->replication && !copy;
     const struct partition_params params = {
         .dir = dir,
         .may_create = true,
@@ -90,6 +97,10 @@ static int open_partition(struct broker *broker,
         .flushed_offset = entry->flushed_offset,
         .high_watermark = entry->high_watermark,
         .log_end_offset = entry->log_end_offset,
+        .start_epoch = entry->start_epoch,
+        .unusable = shared && broker_is_noted_unusable(broker, &topic->id, index),
+        .replaced = shared && broker_has_replaced(broker, &topic->id, index),
+        .persist = shared ? persist : NULL,
         .on_last_unref = on_last_unref,
         .on_last_unref_arg = broker,
         .observer = broker->replication ? broker_notice : NULL,
@@ -296,7 +307,7 @@ static void delete_partition(struct broker *broker, struct partition *partition)
 static void clear_problems(struct broker *broker, const struct topic *topic,
                            int32_t index)
 {
-    static const char *const kinds[] = {"offline", "lost", "disk-full"};
+    static const char *const kinds[] = {"offline", "lost", "disk-full", "refill"};
     char subject[TOPIC_NAME_MAX + 16];
     (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

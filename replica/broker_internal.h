@@ -5,7 +5,9 @@
  *   change_lock  one change of the cluster's snapshot at a time; held while logs are
  *                opened and removed. Guards `snapshot`.
  *   table_lock   short; guards the table of partitions and the list of dead ones.
- * No lock of a partition is held when these are taken.
+ * No lock of a partition is held when these are taken, but for an append_lock when the
+ * checkpoint is written: checkpoint_lock, then table_lock, and with neither of them
+ * held an append_lock is waited for.
  */
 #ifndef TOPICFS_BROKER_INTERNAL_H
 #define TOPICFS_BROKER_INTERNAL_H
@@ -49,8 +51,12 @@ struct broker {
     bool checkpoint_lost;            /* [const] or damaged, or never written */
     int32_t self;                    /* [change_lock; const once a partition exists] */
     int64_t incarnation;             /* likewise; broker epoch, our producer id */
-    uint64_t checkpoint_hash; /* [maintenance thread, or before it runs and after] */
-    bool marked; /* likewise: the marker says how this process would end by a crash */
+    pthread_mutex_t checkpoint_lock; /* held while the checkpoint is written; may be
+                                      * taken under a partition's append_lock */
+    uint64_t checkpoint_hash;        /* [checkpoint_lock] */
+    bool marked; /* [checkpoint_lock] the marker says how this process would end by a
+                  * crash */
+    atomic_bool told; /* which replicas here may lack messages, the store knows */
 
     pthread_mutex_t change_lock;
     const struct cluster_snapshot *snapshot; /* [change_lock] the last one applied */
@@ -135,6 +141,17 @@ int broker_move_dir(const struct broker *broker, const char *dir, const char *to
                     const char *name, char **moved);
 /* Moves a log that can't be served to stray/ and names it in problems. */
 void broker_set_aside(struct broker *broker, const char *dir, const char *why);
+
+/* broker_repair.c: replicas that can't be used. */
+/* Does what is to be done for it now. [the keeper's thread] Blocks on the store. */
+void broker_repair(struct broker *broker, struct partition *partition);
+/* What earlier processes left: that it is due; what it was before it was begun anew. */
+bool broker_is_noted_unusable(const struct broker *broker,
+                              const struct topic_id *topic_id, int32_t index);
+bool broker_has_replaced(const struct broker *broker, const struct topic_id *topic_id,
+                         int32_t index);
+/* Removes what was replaced of topics that are deleted. */
+void broker_repairs_clear(struct broker *broker);
 
 /* broker_maintenance.c: the thread for what is due by time. */
 int broker_maintenance_start(struct broker *broker);

@@ -11,7 +11,7 @@ enum { RETENTION_EVERY_MS = 1000, RETRY_SLACK_MS = 2000, CHECKPOINT_EVERY_MS = 5
 static int add_partition(struct checkpoint *checkpoint, struct partition *partition)
 {
     struct partition_status status;
-    partition_status_get(partition, &status);
+    partition_status_checkpoint(partition, &status);
     struct checkpoint_entry entry = {
         .topic_id = partition->topic_id,
         .partition = partition->index,
@@ -19,6 +19,7 @@ static int add_partition(struct checkpoint *checkpoint, struct partition *partit
         .flushed_offset = status.flushed_offset,
         .high_watermark = status.high_watermark.offset,
         .log_end_offset = status.log_end_offset,
+        .start_epoch = status.start_epoch,
     };
     const char *dash = strrchr(partition->name, '-');
     memcpy(entry.topic, partition->name, (size_t)(dash - partition->name));
@@ -42,18 +43,21 @@ static int write_if_changed(struct broker *broker, const struct checkpoint *chec
     return rc;
 }
 
-/* What the last process knew of logs that could not be opened this time. */
-static int add_failed(struct checkpoint *checkpoint, struct broker *broker)
+/* What the last process knew of logs that are not open yet, or could not be opened.
+ * Until all have been looked for that is anything it knew of. */
+static int add_unopened(struct checkpoint *checkpoint, struct broker *broker)
 {
     int rc = 0;
+    bool all = atomic_load(&broker->applied_revision) == 0;
     pthread_mutex_lock(&broker->table_lock);
-    for (const struct table_entry *entry = broker->table; entry && !rc;
-         entry = entry->hh.next) {
-        const struct checkpoint_entry *known =
-            entry->partition ? NULL
-                             : checkpoint_find(&broker->recovered, &entry->key.topic_id,
-                                               entry->key.index);
-        rc = known ? checkpoint_add(checkpoint, known) : 0;
+    for (size_t i = 0; i < broker->recovered.count && !rc; i++) {
+        const struct checkpoint_entry *known = &broker->recovered.entries[i];
+        struct partition_key key;
+        partition_key_init(&key, &known->topic_id, known->partition);
+        const struct table_entry *entry = broker_find_entry(broker, &key);
+        if (entry ? !entry->partition : all) {
+            rc = checkpoint_add(checkpoint, known);
+        }
     }
     pthread_mutex_unlock(&broker->table_lock);
     return rc;
@@ -62,33 +66,57 @@ static int add_failed(struct checkpoint *checkpoint, struct broker *broker)
 /* All that a crash of the machine left was seen to. */
 static void mark_recovered(struct broker *broker)
 {
-    if (!broker->marked && broker_failed_count(broker) == 0) {
+    bool told = !broker->replication || atomic_load(&broker->told);
+    if (!broker->marked && told && !broker_is_opening(broker) &&
+        broker_failed_count(broker) == 0) {
         broker->marked = datadir_mark(broker->params.datadir, DATADIR_RUNNING) == 0;
     }
 }
 
+/* [checkpoint_lock] */
+static int write_checkpoint(struct broker *broker, struct partition **list,
+                            size_t count)
+{
+    struct checkpoint checkpoint = {0};
+    int rc = add_unopened(&checkpoint, broker);
+    size_t first = checkpoint.count;
+    for (size_t i = 0; i < count && !rc; i++) {
+        rc = add_partition(&checkpoint, list[i]);
+    }
+    /* Sorted only when it is searched: the order is that of the list. */
+    rc = rc ? rc : write_if_changed(broker, &checkpoint);
+    for (size_t i = 0; i < count && !rc; i++) {
+        const struct checkpoint_entry *entry = &checkpoint.entries[first + i];
+        atomic_store(&list[i]->on_disk, entry->flushed_offset > entry->high_watermark
+                                            ? entry->flushed_offset
+                                            : entry->high_watermark);
+    }
+    checkpoint_free(&checkpoint);
+    return rc;
+}
+
 int broker_checkpoint(struct broker *broker)
 {
-    if (broker_is_opening(broker)) {
-        return 0; /* the last process's checkpoint still speaks for those not open */
+    bool told = !broker->replication || atomic_load(&broker->told);
+    if (broker->checkpoint_lost && (!told || broker_is_opening(broker))) {
+        /* That it was lost has to show until all know what that means. */
+        return 0;
     }
-    struct checkpoint checkpoint = {0};
+    pthread_mutex_lock(&broker->checkpoint_lock);
     size_t count = 0;
     struct partition **list = NULL;
     int rc = broker_partitions(broker, &list, &count);
-    rc = rc ? rc : add_failed(&checkpoint, broker);
-    for (size_t i = 0; i < count; i++) {
-        rc = rc ? rc : add_partition(&checkpoint, list[i]);
-        partition_unref(list[i]);
-    }
-    free(list);
-    rc = rc ? rc : write_if_changed(broker, &checkpoint);
+    rc = rc ? rc : write_checkpoint(broker, list, count);
     if (rc) {
         diag(DIAG_WARNING, "checkpoint not written: %s", err_text(rc));
     } else {
         mark_recovered(broker);
     }
-    checkpoint_free(&checkpoint);
+    pthread_mutex_unlock(&broker->checkpoint_lock);
+    for (size_t i = 0; i < count; i++) {
+        partition_unref(list[i]); /* the last one may be told of its end */
+    }
+    free(list);
     return rc;
 }
 

@@ -63,8 +63,7 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
     pthread_mutex_lock(&broker->table_lock);
     const struct table_entry *entry = broker_find_entry(broker, &key);
     const struct partition *partition = entry ? entry->partition : NULL;
-    bool catching_up =
-        partition && partition_is_remote(partition) && !atomic_load(&partition->shown);
+    bool catching_up = partition && partition_must_catch_up(entry->partition);
     bool opening = entry ? entry->opening || catching_up : is_behind(broker, topic_id);
     opening = opening && !broker->interrupted;
     if (opening) {

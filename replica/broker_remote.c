@@ -49,7 +49,7 @@ void broker_notice(void *arg, struct partition *partition)
     struct broker *broker = arg;
     struct partition_key key;
     replication_notice(broker->replication, partition);
-    if (partition_is_remote(partition) && partition_observe_ended(partition)) {
+    if (partition_observe_ended(partition)) {
         partition_key_init(&key, &partition->topic_id, partition->index);
         broker_release_waiters_of(broker, &key);
     }

@@ -25,12 +25,16 @@ static void await_openers(struct broker *broker)
 static bool is_suspect(struct broker *broker, const struct table_entry *entry,
                        struct suspect *out)
 {
+    /* Without the checkpoint nobody can tell whether files are missing. */
     bool crashed = broker->params.datadir->recovery == LOG_MACHINE_CRASHED;
+    enum partition_doubt doubt = broker->checkpoint_lost ? DOUBT_ALL
+                                 : crashed               ? DOUBT_UNFLUSHED
+                                                         : DOUBT_NONE;
     if (!entry->partition) {
         *out = (struct suspect){.kind = SUSPECT_UNUSABLE, .last_epoch = -1};
         return true;
     }
-    return !entry->partition->copy && partition_suspect(entry->partition, crashed, out);
+    return !entry->partition->copy && partition_suspect(entry->partition, doubt, out);
 }
 
 static int collect(struct broker *broker, struct suspicion **out, size_t *count)
@@ -64,9 +68,10 @@ int broker_take_out_suspects(struct broker *broker)
     for (size_t i = 0; i < count && !rc; i++) {
         list[i].suspect.id = broker->self;
         rc = cluster_take_out(broker->params.cluster, &list[i].key.topic_id,
-                              list[i].key.index, &list[i].suspect);
+                              list[i].key.index, &list[i].suspect, NULL);
         rc = rc == E_UNKNOWN_TOPIC ? 0 : rc; /* deleted meanwhile */
     }
     free(list);
+    atomic_store(&broker->told, rc == 0);
     return rc;
 }

@@ -76,10 +76,14 @@ int checkpoint_encode(const struct checkpoint *checkpoint, struct buf *out)
         const struct checkpoint_entry *entry = &checkpoint->entries[i];
         char id[TOPIC_ID_TEXT];
         topic_id_format(&entry->topic_id, id);
-        buf_printf(out, "%s %d %lld %lld %lld %lld %s\n", id, entry->partition,
+        buf_printf(out, "%s %d %lld %lld %lld %lld %s", id, entry->partition,
                    (long long)entry->log_start_offset, (long long)entry->flushed_offset,
                    (long long)entry->high_watermark, (long long)entry->log_end_offset,
                    entry->topic);
+        if (entry->start_epoch >= 0) {
+            buf_printf(out, " %d", entry->start_epoch);
+        }
+        buf_adds(out, "\n");
     }
     if (buf_error(out)) {
         return buf_error(out);
@@ -96,12 +100,16 @@ static int decode_line(const char *line, size_t length, struct checkpoint_entry 
     }
     memcpy(text, line, length);
     text[length] = '\0';
-    int fields =
-        sscanf(text, /* NOLINT(cert-err34-c): the checksum was verified */
-               "%32s %" SCNd32 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %249s",
-               id, &entry->partition, &entry->log_start_offset, &entry->flushed_offset,
-               &entry->high_watermark, &entry->log_end_offset, entry->topic);
-    return fields == 7 && topic_id_parse(id, &entry->topic_id) == 0 ? 0 : E_CORRUPT;
+    entry->start_epoch = -1;
+    int fields = sscanf(text, /* NOLINT(cert-err34-c): the checksum was verified */
+                        "%32s %" SCNd32 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+                        " %249s %" SCNd32,
+                        id, &entry->partition, &entry->log_start_offset,
+                        &entry->flushed_offset, &entry->high_watermark,
+                        &entry->log_end_offset, entry->topic, &entry->start_epoch);
+    return (fields == 7 || fields == 8) && topic_id_parse(id, &entry->topic_id) == 0
+               ? 0
+               : E_CORRUPT;
 }
 
 static int check_frame(const char *bytes, size_t length)

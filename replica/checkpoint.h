@@ -6,6 +6,7 @@
  *
  *     topicfs-checkpoint 1
  *     <topic id> <partition> <log start> <flushed> <high watermark> <log end> <name>
+ *         [<leader epoch of what lies before the log start>]
  *     sum <XXH3 of all lines before, 16 hex digits>
  *
  * One owner. Kafka keeps the same in recovery-point-offset-checkpoint,
@@ -26,6 +27,7 @@ struct checkpoint_entry {
     int64_t flushed_offset;
     int64_t high_watermark;
     int64_t log_end_offset;
+    int32_t start_epoch; /* of what lies before log_start_offset; -1: unknown */
     char topic[TOPIC_NAME_MAX + 1];
 };
 

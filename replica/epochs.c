@@ -141,6 +141,11 @@ bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_of
 void epochs_begin(struct epoch_list *list, int32_t epoch, int64_t offset)
 {
     list->count = 0;
+    epochs_follow(list, epoch, offset);
+}
+
+void epochs_follow(struct epoch_list *list, int32_t epoch, int64_t offset)
+{
     list->begins = epoch >= 0;
     list->begin = (struct epoch_start){.epoch = epoch, .offset = offset};
 }

@@ -59,6 +59,10 @@ bool epochs_end(const struct epoch_list *list, int32_t epoch, int64_t log_end_of
  * that is not in it. */
 void epochs_begin(struct epoch_list *list, int32_t epoch, int64_t offset);
 
+/* The log begins at `offset`, behind a batch of `epoch` that is not in it; what is in
+ * it stays. */
+void epochs_follow(struct epoch_list *list, int32_t epoch, int64_t offset);
+
 /* The log was cut so that `offset` is its end: forgets what began there or later. */
 void epochs_cut(struct epoch_list *list, int64_t offset);
 

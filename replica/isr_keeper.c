@@ -73,32 +73,13 @@ static enum isr_result commit(struct isr_keeper *keeper, struct partition *parti
     }
 }
 
-/* A replica whose disk failed is of no use to the others, who must know. */
-static void take_out(struct isr_keeper *keeper, struct partition *partition)
-{
-    struct suspect suspect;
-    if (partition->taken_out || !partition_suspect(partition, false, &suspect)) {
-        return;
-    }
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(keeper->params.cluster);
-    suspect.id = snapshot->self;
-    cluster_snapshot_put(snapshot);
-    int rc = cluster_take_out(keeper->params.cluster, &partition->topic_id,
-                              partition->index, &suspect);
-    partition->taken_out = rc == 0 || rc == E_UNKNOWN_TOPIC;
-    if (rc) {
-        diag(DIAG_DEBUG, "%s: not taken out yet: %s", partition->name, err_text(rc));
-    }
-}
-
 /* One change per partition and round: what it leaves to do shows in the next. */
 static void look_after(struct isr_keeper *keeper, struct partition *partition,
                        bool silent)
 {
     struct isr_proposal proposal;
     partition_set_silent(partition, silent);
-    take_out(keeper, partition);
+    broker_repair(keeper->params.broker, partition);
     if (!partition_isr_propose(partition, &proposal)) {
         return;
     }

@@ -365,11 +365,24 @@ static bool is_passing(int rc)
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM;
 }
 
+/* The files whose flush failed may be those of an earlier life: that says nothing of
+ * the present one's. */
+static int turn_offline(struct log *log, uint64_t lives)
+{
+    pthread_mutex_lock(&log->lock);
+    bool same = log->lives == lives;
+    if (same)
+        atomic_store(&log->offline, true);
+    pthread_mutex_unlock(&log->lock);
+    return same ? E_OFFLINE : -EAGAIN;
+}
+
 int log_flush(struct log *log, int64_t *flushed)
 {
     if (atomic_load(&log->offline))
         return E_OFFLINE;
     pthread_mutex_lock(&log->lock);
+    const uint64_t lives = log->lives;
     int64_t end = log->end.offset;
     int64_t first = log->dirty_from;
     bool dir = log->dir_dirty;
@@ -384,10 +397,8 @@ int log_flush(struct log *log, int64_t *flushed)
         rc = disk->ops->flush_dir(disk, log->home->dir);
     if (rc == 0 && parent)
         rc = flush_parent(disk, log->home->dir);
-    if (rc != 0 && !is_passing(rc)) {
-        atomic_store(&log->offline, true);
-        return E_OFFLINE;
-    }
+    if (rc != 0 && !is_passing(rc))
+        return turn_offline(log, lives);
     if (rc != 0) {
         pthread_mutex_lock(&log->lock);
         log->dir_dirty |= dir;

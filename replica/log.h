@@ -209,6 +209,14 @@ int log_raise_start(struct log *log, int64_t offset);
 /* Drops all that the log holds, and begins anew at `offset`, wherever that is.
  * Positions go on. [append lock] */
 int log_restart(struct log *log, int64_t offset);
+/*
+ * Begins anew at `offset` in an empty directory: move() takes the present one away, by
+ * renaming it. What was read stays readable where it is held; damage is forgotten, and
+ * a log that had turned E_OFFLINE is used again. On an error of move() all is as it
+ * was; on a later one the log holds nothing, and the call may be repeated.
+ * [append lock]
+ */
+int log_renew(struct log *log, int64_t offset, int (*move)(void *arg), void *arg);
 
 /* Removes all files of the log. The log must be closed. */
 int log_remove(const struct disk *disk, const char *dir);

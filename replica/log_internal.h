@@ -31,7 +31,7 @@ struct log {
     struct topic_config config; /* [append lock] */
     int64_t
         active_first_ms; /* [append lock] timestamp of the last segment's first batch */
-    atomic_bool offline; /* never cleared */
+    atomic_bool offline; /* cleared by log_renew() alone */
 
     pthread_mutex_t lock; /* short: never held during I/O or a callback */
     /*
@@ -48,6 +48,7 @@ struct log {
     uint64_t rewrites;         /* [lock] */
     int64_t rewritten_end;     /* [lock] position below which older views are void */
     uint64_t cuts;             /* [lock] rises when batches vanish from the end */
+    uint64_t lives;            /* [lock] rises with every log_renew() */
     int64_t dirty_from;        /* [lock] base offset of the first segment to flush */
     bool dir_dirty;            /* [lock] files came or went */
     bool parent_dirty;         /* [lock] the directory itself is new */

@@ -222,7 +222,9 @@ int log_restart(struct log *log, int64_t offset)
     log->last_timestamp_ms = INT64_MIN;
     pthread_mutex_unlock(&log->lock);
     int rc = log_drop_segments(log, 0, log->count, false);
-    return rc != 0 ? rc : log_roll(log);
+    rc = rc != 0 ? rc : log_roll(log);
+    /* Where there is no space the first append makes the segment. */
+    return rc == -ENOSPC || rc == -EDQUOT ? 0 : rc;
 }
 
 int log_raise_start(struct log *log, int64_t offset)

@@ -27,8 +27,16 @@ static void report_damage(void *arg, const struct log_damage *damage)
     (void)snprintf(what, sizeof what, "%s: offsets %lld to %lld can't be served",
                    damage->what, (long long)damage->first_offset,
                    (long long)damage->end_offset - 1);
+    bool shared = partition->observer && !partition->copy;
     problems_set(partition->problems, "damaged", damage->file, what,
-                 "unmount and run topicfs check --repair on the data directory");
+                 shared ? "nothing, where other replicas are in sync: it is fetched "
+                          "anew from them; else unmount and run topicfs check --repair "
+                          "on the data directory"
+                        : "unmount and run topicfs check --repair on the data "
+                          "directory");
+    if (damage->end_offset > damage->first_offset) {
+        atomic_store(&partition->damaged, true);
+    }
 }
 
 static void find_registrations(const struct cluster_snapshot *snapshot,
@@ -70,6 +78,21 @@ static void set_leadership(struct partition *partition,
         diag(DIAG_ERROR, "%s: leadership of epoch %d refused: %s", partition->name,
              info->leader_epoch, err_text(rc));
     }
+    (void)partition_note_unfit(partition);
+}
+
+static bool has_others(const struct partition_params *params)
+{
+    return params->observer && !params->copy &&
+           params->topic->partitions[params->index].replica_count > 1;
+}
+
+/* What a crash of the machine took of a log that counts before it is flushed: others
+ * have it, or one of them has the most of it. Here it is not damage. */
+static bool may_lack_its_end(const struct partition_params *params)
+{
+    return params->recovery == LOG_MACHINE_CRASHED && has_others(params) &&
+           params->topic->config.flush != FLUSH_ACK;
 }
 
 static int open_log(struct partition *partition, const struct partition_params *params)
@@ -85,8 +108,8 @@ static int open_log(struct partition *partition, const struct partition_params *
         .recovery = params->recovery,
         .log_start_offset = params->log_start_offset,
         .flushed_offset = params->flushed_offset,
-        .high_watermark = params->high_watermark,
-        .log_end_offset = params->log_end_offset,
+        .high_watermark = may_lack_its_end(params) ? -1 : params->high_watermark,
+        .log_end_offset = may_lack_its_end(params) ? -1 : params->log_end_offset,
         .on_damage = report_damage,
         .arg = partition,
     };
@@ -114,6 +137,9 @@ static void set_places(struct partition *partition,
         committed = bounds.end.offset;
     }
     partition->high_watermark = bounds.start;
+    atomic_store(&partition->on_disk, params->flushed_offset > params->high_watermark
+                                          ? params->flushed_offset
+                                          : params->high_watermark);
     core_init(&partition->core, params->self, bounds.end.offset, bounds.end.offset,
               committed);
 }
@@ -158,6 +184,30 @@ static bool see(struct partition *partition)
     return news;
 }
 
+/* What is known of the epoch before the log start is no entry of the log. */
+static void note_start(struct partition *partition,
+                       const struct partition_params *params)
+{
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    if (params->start_epoch >= 0 && params->log_start_offset == bounds.start.offset) {
+        epochs_follow(&partition->epochs, params->start_epoch, bounds.start.offset);
+    }
+}
+
+/* An earlier process found the replica unfit and came no further: what is found now may
+ * look better than it is. */
+static void note_listed(struct partition *partition,
+                        const struct partition_params *params)
+{
+    const struct suspect *suspect =
+        leadership_suspect(&partition->core.state, partition->core.self);
+    partition->listed =
+        !params->replaced &&
+        (params->unusable || (suspect && suspect->kind == SUSPECT_UNUSABLE));
+    (void)partition_note_unfit(partition);
+}
+
 int partition_open(const struct partition_params *params, struct partition **out)
 {
     struct partition *partition = calloc(1, sizeof *partition);
@@ -183,6 +233,8 @@ int partition_open(const struct partition_params *params, struct partition **out
     partition->observer = params->observer;
     partition->observer_arg = params->observer_arg;
     partition->outbox_bytes = params->outbox_bytes;
+    partition->persist = params->persist;
+    partition->repairing = params->replaced;
     partition->config = params->topic->config;
     partition->flush_job.run = partition_flush_run;
     partition->dir = strdup(params->dir);
@@ -198,9 +250,11 @@ int partition_open(const struct partition_params *params, struct partition **out
     if (rc) {
         goto fail;
     }
+    note_start(partition, params);
     partition_remote_update(partition, params->topic);
     core_configure(&partition->core, &partition->config);
     set_leadership(partition, params->snapshot, params->topic);
+    note_listed(partition, params);
     (void)core_advance(&partition->core);
     place_high_watermark(partition);
     (void)see(partition);
@@ -267,6 +321,9 @@ static bool produce_is_done(struct partition *partition, struct produce_waiter *
     if (waiter->await_flush) {
         return sync_is_done(partition, waiter->await_offset);
     }
+    if (waiter->doubtful) {
+        return partition_doubt_ends(partition, waiter);
+    }
     if (waiter->remote) {
         int outcome = core_outcome(&partition->core, waiter->acks, waiter->leader_epoch,
                                    waiter->await_offset);
@@ -281,7 +338,8 @@ void partition_fail_produces(struct partition *partition, int64_t end_offset)
     struct produce_waiter *waiter;
     DL_FOREACH(partition->produces, waiter)
     {
-        waiter->cut = waiter->cut || waiter->await_offset > end_offset;
+        waiter->cut =
+            waiter->cut || (!waiter->doubtful && waiter->await_offset > end_offset);
     }
 }
 
@@ -415,9 +473,59 @@ static bool is_deleted(struct partition *partition)
     return deleted;
 }
 
+bool partition_is_disk_error(int error)
+{
+    switch (error) {
+    case E_OFFLINE:
+    case -EIO:
+    case -EROFS:
+    case -EPERM:
+    case -EACCES:
+    case -ENOENT:
+    case -ENOTDIR:
+    case -ENODEV:
+    case -ENXIO:
+    case -EUCLEAN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool partition_leave(struct partition *partition, int error)
+{
+    struct released released;
+    char what[256];
+    pthread_mutex_lock(&partition->lock);
+    bool before = partition->failed;
+    partition->failed = true;
+    bool others = partition_note_unfit(partition);
+    partition->failed = others;
+    if (others) {
+        partition_collect(partition, &released);
+        released.tell = true;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (others && !before) {
+        (void)snprintf(
+            what, sizeof what, "the disk failed%s%s; the replica here is out of use",
+            error == E_OFFLINE ? "" : ": ", error == E_OFFLINE ? "" : err_text(error));
+        problems_set(partition->problems, "offline", partition->name, what,
+                     "check the disk; the replica is fetched anew from the others as "
+                     "soon as that works");
+    }
+    if (others) {
+        partition_release(partition, &released);
+    }
+    return others;
+}
+
 void partition_fail(struct partition *partition, int error)
 {
     if (is_deleted(partition)) { /* its files went away; the disk is fine */
+        return;
+    }
+    if (partition_leave(partition, error)) {
         return;
     }
     char what[256];

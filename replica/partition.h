@@ -30,9 +30,10 @@ struct partition_status {
     int64_t flushed_offset;
     int64_t last_append_ms; /* 0: never */
     int64_t size_bytes;
-    uint64_t rewrites; /* for views: see log_read() */
-    uint64_t unclean;  /* rises with every unclean election */
-    int32_t leader;    /* -1: none */
+    uint64_t rewrites;   /* for views: see log_read() */
+    uint64_t unclean;    /* rises with every unclean election */
+    int32_t start_epoch; /* leader epoch of what lies before `start`; -1: unknown */
+    int32_t leader;      /* -1: none */
     int32_t leader_epoch;
     bool deleted;
     bool offline;
@@ -84,6 +85,7 @@ struct produce_waiter {
     bool await_flush;           /* waits for the flush, too */
     bool remote;                /* of another node: ends with this node's leadership */
     bool cut;                   /* what it waits for is not in the log any more */
+    bool doubtful;              /* the log was begun anew: is it in what came? */
     int32_t leader_epoch;       /* in which it was appended */
     struct outbox_write *write; /* in the outbox */
     bool parked;
@@ -172,8 +174,12 @@ bool partition_wait_cancel(struct partition *partition, struct read_waiter *wait
  */
 
 bool partition_is_remote(const struct partition *partition);
+/* Is this node one to read it from? Not where it keeps no replica, or one that is
+ * damaged or being filled. */
+bool partition_serves(struct partition *partition);
 /* Asks for the copy. true: it can be read: it holds what was committed then; or there
- * is nothing to wait for. A replica can always be. Does not block. */
+ * is nothing to wait for. A replica can be, unless it is being filled anew. Does not
+ * block. */
 bool partition_observe(struct partition *partition);
 /* An open file: the copy stays for as long. NULL is fine. */
 void partition_hold(struct partition *partition);

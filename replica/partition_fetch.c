@@ -287,11 +287,16 @@ void partition_isr_reread(struct partition *partition)
     pthread_mutex_unlock(&partition->lock);
 }
 
-bool partition_suspect(struct partition *partition, bool crashed, struct suspect *out)
+bool partition_suspect(struct partition *partition, enum partition_doubt doubt,
+                       struct suspect *out)
 {
     pthread_mutex_lock(&partition->lock);
-    bool unusable = partition->core.offline || partition->offline;
-    bool doubtful = crashed && partition->config.flush != FLUSH_ACK;
+    const struct partition_core *core = &partition->core;
+    bool unusable = (core->offline || partition->offline) &&
+                    !leadership_is_last(&core->state, core->self);
+    bool doubtful =
+        (doubt == DOUBT_UNFLUSHED && partition->config.flush != FLUSH_ACK) ||
+        (doubt == DOUBT_ALL && partition_is_shared(partition));
     *out = (struct suspect){
         .kind = unusable ? SUSPECT_UNUSABLE : SUSPECT_CRASHED,
         .last_epoch = epochs_last(&partition->epochs),

@@ -88,6 +88,7 @@ static int append_batches(struct partition *partition,
         if (!rc && !fits(partition, &batch)) {
             rc = -EBADMSG;
         }
+        rc = rc ? rc : partition_persist(partition);
         if (!rc) {
             rc = log_append_verbatim(partition->log, &batch, bytes);
             partition_note_space(partition, rc);
@@ -130,6 +131,9 @@ static enum follow_outcome take_batches(struct partition *partition,
     if (!rc && partition_remote_caught_up(partition, item->answer.high_watermark)) {
         released.tell = true;
     }
+    if (!rc && partition_filled(partition, item->answer.high_watermark)) {
+        released.tell = true;
+    }
     pthread_mutex_unlock(&partition->lock);
     if (!rc) {
         take_log_start(partition, item->answer.log_start);
@@ -138,6 +142,9 @@ static enum follow_outcome take_batches(struct partition *partition,
     partition_release(partition, &released);
     if (rc == E_OFFLINE) {
         partition_fail(partition, rc);
+        return FOLLOW_STOP;
+    }
+    if (partition_is_disk_error(rc) && partition_leave(partition, rc)) {
         return FOLLOW_STOP;
     }
     if (rc) {
@@ -260,7 +267,7 @@ int partition_begin_anew(struct partition *partition, int64_t offset, int32_t ep
         core_reset(&partition->core, offset);
         place_end(partition, below);
         partition->high_watermark = partition->end;
-        partition_fail_produces(partition, 0);
+        partition_doubt_produces(partition);
     }
     pthread_mutex_unlock(&partition->lock);
     return rc;

@@ -48,6 +48,13 @@ struct partition_seen {
     int64_t own_end; /* follower */
 };
 
+/* A log that was begun anew, as far as its readers are concerned. */
+enum partition_filling {
+    FILLED = 0,
+    FILLING,     /* it lacks what was committed: they wait */
+    FILLED_NEWS, /* not any more: they are to be told */
+};
+
 struct partition {
     atomic_uint references;
     struct partition_statistics statistics;
@@ -76,9 +83,20 @@ struct partition {
     struct partition *next_dead; /* [broker->table_lock] */
 
     pthread_mutex_t dir_lock;
-    char *dir;      /* [dir_lock] */
-    bool moved;     /* [dir_lock] a deleted log is out of the way of its name */
-    bool taken_out; /* [the keeper's thread] the store knows that it can't be used */
+    char *dir;  /* [dir_lock] */
+    bool moved; /* [dir_lock] a deleted log is out of the way of its name */
+    int64_t taken_out_revision; /* [the keeper's thread] the store knows from then on
+                                 * that it can't be used; 0: it doesn't */
+    bool repairing;             /* likewise: what it was before lies in replaced/ */
+    /* Something that was committed or acknowledged can't be read; set by whoever finds
+     * it. */
+    atomic_bool damaged;
+    atomic_bool unfit;  /* of no use here, but others have it; set under `lock` */
+    atomic_int filling; /* enum partition_filling; set under `lock` */
+    /* What a crash would find in the checkpoint: nothing below is cut then. Never too
+     * low. */
+    _Atomic int64_t on_disk;
+    int (*persist)(void *arg); /* writes the checkpoint; NULL: none [const] */
 
     pthread_mutex_t append_lock;
     int64_t
@@ -99,11 +117,13 @@ struct partition {
     uint64_t unclean;                /* [lock] */
     bool deleted;                    /* [lock] */
     bool offline;                    /* [lock] */
-    bool stopping;                   /* [lock] */
-    bool flush_queued;               /* [lock] the job is queued or runs */
-    bool flush_again;                /* [lock] */
-    bool outbox_busy;                /* [lock] a batch is under way */
-    int64_t flush_due_ms;            /* [lock] flush=interval: 0 = nothing is dirty */
+    bool failed;          /* [lock] its disk did, and others have what was committed */
+    bool listed;          /* [lock] as failed or damaged by an earlier process */
+    bool stopping;        /* [lock] */
+    bool flush_queued;    /* [lock] the job is queued or runs */
+    bool flush_again;     /* [lock] */
+    bool outbox_busy;     /* [lock] a batch is under way */
+    int64_t flush_due_ms; /* [lock] flush=interval: 0 = nothing is dirty */
     struct produce_waiter *produces; /* [lock] by await_offset, oldest first */
     struct read_waiter *reads;       /* [lock] */
     struct fetch_waiter *fetches;    /* [lock] */
@@ -137,6 +157,10 @@ struct partition_params {
     int64_t flushed_offset;
     int64_t high_watermark;
     int64_t log_end_offset;
+    int32_t start_epoch;       /* of what lies before log_start_offset; -1: unknown */
+    bool unusable;             /* an earlier process noted that it can't be used */
+    bool replaced;             /* what it was before lies in replaced/ */
+    int (*persist)(void *arg); /* writes the checkpoint; arg as on_last_unref's */
     void (*on_last_unref)(void *arg, struct partition *partition);
     void *on_last_unref_arg;
     void (*observer)(void *arg, struct partition *partition);
@@ -203,8 +227,40 @@ void partition_flush_due(struct partition *partition, int64_t now_ms);
 
 /* [partition->lock] 0, or why no call can be served. */
 int partition_refusal(const struct partition *partition);
-/* Turns the partition offline after an error of its disk; ends every wait. */
+/* After an error of its disk: where others have what was committed, the replica is
+ * unfit from now on (true). */
+bool partition_leave(struct partition *partition, int error);
+/* The same; else it turns offline, which ends every wait. */
 void partition_fail(struct partition *partition, int error);
+/* Does an error of the log mean that its disk failed? */
+bool partition_is_disk_error(int error);
+/* [append_lock] Before an append: the checkpoint must not speak of more than the log
+ * has. 0 or an error. */
+int partition_persist(struct partition *partition);
+
+/* partition_state.c. For the checkpoint: a crash may find that from now on. */
+void partition_status_checkpoint(struct partition *partition,
+                                 struct partition_status *out);
+
+/* partition_refill.c. [partition->lock] Do other nodes keep replicas of it, too? */
+bool partition_is_shared(const struct partition *partition);
+/* [partition->lock] Sees whether the replica is unfit, and ends its role if so. */
+bool partition_note_unfit(struct partition *partition);
+/* The same, [no lock]. */
+bool partition_unfit(struct partition *partition);
+/* Is it out since that revision, and leads somebody else? */
+bool partition_may_refill(struct partition *partition, int64_t taken_out_revision);
+bool partition_is_in_sync(struct partition *partition);
+/* Begins the log anew, in an empty directory; as log_renew(). */
+int partition_refill(struct partition *partition, int (*move)(void *arg), void *arg);
+/* [partition->lock] Behind an answer of the leader: true once all is there that was
+ * committed. */
+bool partition_filled(struct partition *partition, int64_t high_watermark);
+/* [partition->lock] The log was begun anew: whether what is waited for is in it shows
+ * when the high watermark gets there. */
+void partition_doubt_produces(struct partition *partition);
+/* [partition->lock] Is it known now? */
+bool partition_doubt_ends(struct partition *partition, struct produce_waiter *waiter);
 
 /* partition_outbox.c. [append_lock, partition->lock] Whether a write waits to be sent,
  * by what core_admit() says of it. */
@@ -243,8 +299,11 @@ void partition_remote_update(struct partition *partition, const struct topic *to
 /* [partition->lock] Behind an answer of the leader: true once the
  * copy holds all that was committed. */
 bool partition_remote_caught_up(struct partition *partition, int64_t high_watermark);
-/* Nothing is to be waited for: the copy is complete, or will never be. */
+/* Nothing is to be waited for: the copy is complete, or will never be. Of a replica
+ * that was filled anew: once, when it is complete. */
 bool partition_observe_ended(struct partition *partition);
+/* Does it lack what was committed when it was asked for, or begun anew? */
+bool partition_must_catch_up(struct partition *partition);
 /* Gives the copy up if nobody has used it for so long. true: it did. */
 bool partition_remote_rest(struct partition *partition, int64_t idle_ms);
 /* partition_follow.c. [append_lock] Empties the log, to begin anew at `offset`. */

@@ -41,6 +41,8 @@ bool partition_outbox_wants(const struct partition *partition, int refusal)
         return true;
     case E_NOT_ENOUGH_REPLICAS:
         return partition->config.on_below_min == BELOW_MIN_WAIT;
+    case E_OFFLINE: /* another replica is about to lead */
+        return atomic_load(&partition->unfit);
     default:
         return false;
     }
@@ -206,7 +208,7 @@ static bool can_be_rescued(const struct partition *partition,
                            const struct produce_waiter *waiter, int64_t offset)
 {
     return partition->observer && !waiter->remote && !waiter->await_flush &&
-           !waiter->cut && waiter->result.length > 0 &&
+           !waiter->cut && !waiter->doubtful && waiter->result.length > 0 &&
            waiter->result.base_offset >= offset;
 }
 

@@ -110,6 +110,7 @@ void partition_park_produce(struct partition *partition, struct produce_waiter *
     waiter->await_offset = await_offset;
     waiter->await_flush = false;
     waiter->cut = false;
+    waiter->doubtful = false;
     waiter->parked = true;
     DL_APPEND(partition->produces, waiter);
 }
@@ -174,23 +175,74 @@ void partition_note_space(struct partition *partition, int append_result)
     }
 }
 
+int partition_persist(struct partition *partition)
+{
+    return partition->persist &&
+                   atomic_load(&partition->on_disk) > partition->end.offset
+               ? partition->persist(partition->on_last_unref_arg)
+               : 0;
+}
+
+/* Nothing was appended, for the disk failed here: if others go on, the write waits for
+ * one of them to lead. false: it does not. */
+static bool put_off(struct partition *partition, const struct batch *batch,
+                    const void *bytes, struct produce_waiter *waiter,
+                    struct produce_result *result, int *rc)
+{
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    bool waits = !waiter->remote && atomic_load(&partition->unfit) &&
+                 !partition_refusal(partition);
+    if (waits) {
+        *rc = partition_outbox_add(partition, bytes, batch->length,
+                                   batch->message_count, waiter, result);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    if (waits) {
+        partition->observer(partition->observer_arg, partition);
+    }
+    return waits;
+}
+
+/* [append_lock, released here] */
+static int fail_append(struct partition *partition, int error,
+                       const struct batch *batch, const void *bytes,
+                       struct produce_waiter *waiter, struct produce_result *result)
+{
+    int rc = 0;
+    pthread_mutex_unlock(&partition->append_lock);
+    bool failed = partition_is_disk_error(error);
+    if (error == E_OFFLINE) {
+        partition_fail(partition, error);
+    } else if (failed) {
+        (void)partition_leave(partition, error);
+    }
+    if (failed && put_off(partition, batch, bytes, waiter, result, &rc)) {
+        return rc;
+    }
+    statistics_add(&partition->statistics.produce_errors, 1);
+    *result = (struct produce_result){.error = error};
+    return 0;
+}
+
 int partition_append(struct partition *partition, int refusal, struct batch *batch,
                      const void *bytes, struct produce_waiter *waiter,
                      struct produce_result *result)
 {
-    int rc = refusal;
+    if (refusal) {
+        pthread_mutex_unlock(&partition->append_lock);
+        statistics_add(&partition->statistics.produce_errors, 1);
+        *result = (struct produce_result){.error = refusal};
+        return 0;
+    }
+    int rc = partition_persist(partition);
     if (!rc) {
         rc = log_append(partition->log, batch, bytes);
         partition_note_space(partition, rc);
     }
     if (rc) {
-        pthread_mutex_unlock(&partition->append_lock);
-        if (rc == E_OFFLINE) {
-            partition_fail(partition, rc);
-        }
-        statistics_add(&partition->statistics.produce_errors, 1);
-        *result = (struct produce_result){.error = rc};
-        return 0;
+        return fail_append(partition, rc, batch, bytes, waiter, result);
     }
     statistics_add(&partition->statistics.messages_in, batch->message_count);
     statistics_add(&partition->statistics.bytes_in, batch->length);

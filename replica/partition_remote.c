@@ -45,7 +45,7 @@ bool partition_observe(struct partition *partition)
 {
     struct released released = {0};
     if (!partition_is_remote(partition)) {
-        return true;
+        return atomic_load(&partition->filling) != FILLING;
     }
     note_use(partition);
     if (atomic_load(&partition->shown)) {
@@ -67,10 +67,20 @@ bool partition_observe(struct partition *partition)
 
 bool partition_observe_ended(struct partition *partition)
 {
+    int news = FILLED_NEWS;
+    if (!partition_is_remote(partition)) {
+        return atomic_compare_exchange_strong(&partition->filling, &news, FILLED);
+    }
     pthread_mutex_lock(&partition->lock);
     bool ended = atomic_load(&partition->shown) || partition_refusal(partition);
     pthread_mutex_unlock(&partition->lock);
     return ended;
+}
+
+bool partition_must_catch_up(struct partition *partition)
+{
+    return partition_is_remote(partition) ? !atomic_load(&partition->shown)
+                                          : atomic_load(&partition->filling) == FILLING;
 }
 
 bool partition_remote_caught_up(struct partition *partition, int64_t high_watermark)

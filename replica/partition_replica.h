@@ -92,10 +92,17 @@ void partition_isr_outcome(struct partition *partition,
 /* The store was read after the last outcome. */
 void partition_isr_reread(struct partition *partition);
 
-/* May this replica lack what it once acknowledged? It can't be used (its disk failed,
- * or it diverged), or `crashed`: the machine did, and its flush policy is not `ack`.
- * *out: all but the id. */
-bool partition_suspect(struct partition *partition, bool crashed, struct suspect *out);
+/* How much may be missing, by how the last process ended. */
+enum partition_doubt {
+    DOUBT_NONE,
+    DOUBT_UNFLUSHED, /* the machine crashed: what counts before it is flushed */
+    DOUBT_ALL,       /* nothing tells what was here */
+};
+/* May this replica lack what it once acknowledged, so that others must know? It can't
+ * be used (damaged, its disk failed, or it diverged), or by that doubt. *out: all but
+ * the id. */
+bool partition_suspect(struct partition *partition, enum partition_doubt doubt,
+                       struct suspect *out);
 
 /* Whether the session's deadline has passed without a word from the store. That it is
  * lost, snapshots say. */

@@ -11,6 +11,7 @@ static void fill_status(const struct partition *partition, struct partition_stat
     out->flushed_offset = partition->flushed.offset;
     out->last_append_ms = partition->last_append_ms;
     out->unclean = partition->unclean;
+    out->start_epoch = epochs_before(&partition->epochs, out->start.offset);
     out->leader = partition->core.leader;
     out->leader_epoch = partition->core.leader_epoch;
     out->deleted = partition->deleted;
@@ -28,6 +29,23 @@ void partition_status_get(struct partition *partition, struct partition_status *
     };
     pthread_mutex_lock(&partition->lock);
     fill_status(partition, out);
+    pthread_mutex_unlock(&partition->lock);
+}
+
+void partition_status_checkpoint(struct partition *partition,
+                                 struct partition_status *out)
+{
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    *out = (struct partition_status){.start = bounds.start};
+    pthread_mutex_lock(&partition->lock);
+    fill_status(partition, out);
+    int64_t limit = out->flushed_offset > out->high_watermark.offset
+                        ? out->flushed_offset
+                        : out->high_watermark.offset;
+    if (limit > atomic_load(&partition->on_disk)) {
+        atomic_store(&partition->on_disk, limit);
+    }
     pthread_mutex_unlock(&partition->lock);
 }
 

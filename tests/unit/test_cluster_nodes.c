@@ -520,14 +520,14 @@ static void test_replica_takes_itself_out(void **state)
     struct rig_leader wanted = {"t", 0, s.replicas.ids[1], s.state.leader_epoch};
 
     assert_int_equal(
-        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect, NULL), 0);
     rig_until(rig, leader, rig_leads, &wanted);
     s = rig_state(rig, leader, "t", 0);
     assert_false(replica_ids_contain(&s.state.isr, leader));
     assert_int_equal(leadership_suspect(&s.state, leader)->end_offset, 7);
     /* Again: nothing to do. */
     assert_int_equal(
-        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect, NULL), 0);
 }
 
 /* A node that may lack messages says so before anybody can elect it. */
@@ -549,7 +549,7 @@ static void test_takes_itself_out_before_it_joins(void **state)
     rig_until(rig, other, rig_lacks_broker, &leader);
     assert_true(rig_is(rig, leader, rig_is_fenced, NULL));
     assert_int_equal(
-        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect), 0);
+        cluster_take_out(rig->nodes[leader].cluster, &s.topic, 0, &suspect, NULL), 0);
     struct rig_state out = rig_state(rig, leader, "t", 0);
 
     assert_false(replica_ids_contain(&out.state.isr, leader));

@@ -253,7 +253,7 @@ static void test_all_crashed_longest_leads(void **state)
 
         rig_until(rig, id, has_topic, "t");
         assert_int_equal(
-            cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect), 0);
+            cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect, NULL), 0);
     }
     until_leader(rig, 1, "t", 0, 2, s.state.leader_epoch);
     s = rig_state(rig, 1, "t", 0);

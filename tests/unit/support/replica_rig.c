@@ -106,10 +106,29 @@ static void start_broker(struct replica_rig *rig, int id)
     }
 }
 
+static void join(struct replica_rig *rig, int id)
+{
+    char why[512] = "";
+    int rc = broker_take_out_suspects(rig->nodes[id].broker);
+    rc = rc ? rc : cluster_join(rig->cluster.nodes[id].cluster, why, sizeof why);
+    if (rc) {
+        fail_msg("node %d does not join: %s (%s)", id, why, err_text(rc));
+    }
+}
+
 void replica_rig_start(struct replica_rig *rig, int id)
 {
+    rig->cluster.nodes[id].join_later = true;
     rig_start(&rig->cluster, id);
     start_broker(rig, id);
+    join(rig, id);
+}
+
+void replica_rig_run(const struct replica_rig *rig, int id, const char *command)
+{
+    char line[512];
+    (void)snprintf(line, sizeof line, "cd %s && %s", rig->nodes[id].dir, command);
+    assert_int_equal(system(line), 0);
 }
 
 void replica_rig_kill(struct replica_rig *rig, int id)

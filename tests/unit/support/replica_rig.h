@@ -60,6 +60,8 @@ void replica_rig_start(struct replica_rig *rig, int id);
 /* Everything ends at once; the session goes on until its time is over. What was not
  * flushed is flushed: the page cache survives a process. */
 void replica_rig_kill(struct replica_rig *rig, int id);
+/* A shell command in the data directory of a node. */
+void replica_rig_run(const struct replica_rig *rig, int id, const char *command);
 /* Ends the session of a killed node. */
 void replica_rig_bury(struct replica_rig *rig, int id);
 

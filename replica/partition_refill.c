@@ -1,0 +1,161 @@
+/*
+ * A replica that can't be used: damaged, or its disk failed. It neither leads nor
+ * follows until its log was begun anew and filled from another replica
+ * (broker_repair.c says when). Until that has what was committed, readers wait.
+ */
+#include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
+
+#include <stdio.h>
+#include <utlist.h>
+
+/* [lock] Would anybody be left who has what was committed? */
+static bool is_needed(const struct partition *partition)
+{
+    return leadership_is_last(&partition->core.state, partition->core.self);
+}
+
+bool partition_is_shared(const struct partition *partition)
+{
+    return partition->observer && !partition->core.remote &&
+           partition->core.replica_count > 1;
+}
+
+bool partition_note_unfit(struct partition *partition)
+{
+    bool found =
+        atomic_load(&partition->damaged) || partition->failed || partition->listed;
+    bool unfit = found && partition_is_shared(partition) && !is_needed(partition);
+    if (unfit && !partition->core.offline) {
+        core_set_offline(&partition->core);
+    }
+    atomic_store(&partition->unfit, unfit);
+    return unfit;
+}
+
+bool partition_unfit(struct partition *partition)
+{
+    struct released released;
+    pthread_mutex_lock(&partition->lock);
+    bool was = atomic_load(&partition->unfit);
+    bool unfit = !partition->deleted && partition_note_unfit(partition);
+    if (unfit && !was) {
+        partition_collect(partition, &released);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (unfit && !was) {
+        partition_release(partition, &released);
+    }
+    return unfit;
+}
+
+bool partition_may_refill(struct partition *partition, int64_t taken_out_revision)
+{
+    pthread_mutex_lock(&partition->lock);
+    const struct partition_core *core = &partition->core;
+    bool may = core->revision >= taken_out_revision && core->state.leader >= 0 &&
+               core->state.leader != core->self &&
+               !replica_ids_contain(&core->state.isr, core->self) &&
+               !replica_ids_contain(&core->state.elr, core->self);
+    pthread_mutex_unlock(&partition->lock);
+    return may;
+}
+
+bool partition_is_in_sync(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    bool in_sync =
+        replica_ids_contain(&partition->core.state.isr, partition->core.self);
+    pthread_mutex_unlock(&partition->lock);
+    return in_sync;
+}
+
+/* [append_lock] */
+static void begin_filling(struct partition *partition)
+{
+    struct released released;
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    producer_state_clear(partition->producers);
+    partition->snapshot = bounds.end;
+    pthread_mutex_lock(&partition->lock);
+    epochs_begin(&partition->epochs, -1, bounds.end.offset);
+    core_reset(&partition->core, bounds.end.offset);
+    partition->end = partition->flushed = partition->high_watermark = bounds.end;
+    partition->unclean++;
+    partition->failed = partition->listed = false;
+    atomic_store(&partition->damaged, false);
+    atomic_store(&partition->unfit, false);
+    atomic_store(&partition->filling, FILLING);
+    partition_doubt_produces(partition);
+    partition_collect(partition, &released);
+    released.tell = true;
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(partition, &released);
+}
+
+int partition_refill(struct partition *partition, int (*move)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&partition->dir_lock);
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    int rc = partition_refusal(partition);
+    pthread_mutex_unlock(&partition->lock);
+    rc = rc ? rc : log_renew(partition->log, 0, move, arg);
+    if (rc) {
+        pthread_mutex_unlock(&partition->append_lock);
+    } else {
+        begin_filling(partition);
+    }
+    pthread_mutex_unlock(&partition->dir_lock);
+    return rc;
+}
+
+bool partition_filled(struct partition *partition, int64_t high_watermark)
+{
+    bool filled = atomic_load(&partition->filling) == FILLING &&
+                  partition->high_watermark.offset >= high_watermark;
+    if (filled) {
+        atomic_store(&partition->filling, FILLED_NEWS);
+    }
+    return filled;
+}
+
+bool partition_serves(struct partition *partition)
+{
+    return !partition_is_remote(partition) && !atomic_load(&partition->unfit) &&
+           atomic_load(&partition->filling) != FILLING;
+}
+
+/* ---- what is waited for -------------------------------------------------------------
+ */
+
+void partition_doubt_produces(struct partition *partition)
+{
+    struct produce_waiter *waiter;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        waiter->doubtful =
+            waiter->doubtful || (!waiter->remote && waiter->result.leader_epoch >= 0);
+    }
+}
+
+bool partition_doubt_ends(struct partition *partition, struct produce_waiter *waiter)
+{
+    const struct produce_result *result = &waiter->result;
+    if (partition->core.high_watermark < waiter->await_offset) {
+        return false;
+    }
+    if (epochs_before(&partition->epochs, result->end.offset) == result->leader_epoch) {
+        waiter->result.end.position = -1; /* it was that in the old log */
+        return true;
+    }
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    /* Below the start of what is here nothing tells. */
+    bool unknown = result->end.offset <= bounds.start.offset;
+    waiter->result = unknown ? *result : (struct produce_result){0};
+    waiter->result.error = unknown ? E_COMMIT_TIMEOUT : E_NO_LEADER;
+    return true;
+}

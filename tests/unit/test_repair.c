@@ -1,0 +1,361 @@
+/* Replicas that can't be used: they go out, are fetched anew, and come back. */
+#include "replica/log_internal.h"
+#include "replica/partition_internal.h"
+#include "tests/unit/support/node.h"
+#include "tests/unit/support/replica_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { TRIES = 5000 };
+
+#define SMALL_SEGMENTS "{\"replication_factor\":3,\"segment_bytes\":1048576}"
+
+static int open_rig(void **state)
+{
+    *state = replica_rig_open(3);
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    replica_rig_close(*state);
+    return 0;
+}
+
+static int other_than(int id)
+{
+    return id % 3 + 1;
+}
+
+/* ---- messages: numbered lines of 64 KiB, 16 to a segment ----------------------------
+ */
+
+enum { LINE = 64 * 1024, SEGMENTS = 3, LINES = 16 * SEGMENTS };
+
+static char *make_text(int count)
+{
+    char *text = malloc((size_t)count * LINE + 1);
+    assert_non_null(text);
+    memset(text, 'x', (size_t)count * LINE);
+    for (int i = 0; i < count; i++) {
+        char *line = text + (size_t)i * LINE;
+        (void)snprintf(line, 16, "%08d", i);
+        line[8] = 'x';
+        line[LINE - 1] = '\n';
+    }
+    text[(size_t)count * LINE] = '\0';
+    return text;
+}
+
+static void fill(struct replica_rig *rig, int leader, const char *topic)
+{
+    struct partition *partition = replica_rig_partition(rig, leader, topic);
+    char *text = make_text(LINES);
+    char *line = malloc(LINE + 1);
+    assert_non_null(line);
+    line[LINE] = '\0';
+    for (int i = 0; i < LINES; i++) {
+        memcpy(line, text + (size_t)i * LINE, LINE);
+        assert_int_equal(node_append(partition, line, NULL), 0);
+    }
+    free(line);
+    free(text);
+    partition_unref(partition);
+    for (int id = 1; id <= 3; id++) {
+        partition = replica_rig_partition(rig, id, topic);
+        replica_rig_until_committed(partition, LINES);
+        partition_unref(partition);
+    }
+}
+
+static void assert_whole(struct replica_rig *rig, int id, const char *topic)
+{
+    struct partition *partition = replica_rig_partition(rig, id, topic);
+    size_t length = 0;
+    char *wanted = make_text(LINES);
+    replica_rig_until_committed(partition, LINES);
+    char *text = node_read_all(partition, &length);
+    assert_int_equal(length, strlen(wanted));
+    assert_memory_equal(text, wanted, length);
+    free(text);
+    free(wanted);
+    partition_unref(partition);
+}
+
+/* ---- waiting ------------------------------------------------------------------------
+ */
+
+static bool in_isr(struct replica_rig *rig, int witness, const char *topic, int id)
+{
+    const struct rig_state state = rig_state(&rig->cluster, witness, topic, 0);
+    return replica_ids_contain(&state.state.isr, id);
+}
+
+static void until_in_isr(struct replica_rig *rig, int witness, const char *topic,
+                         int id, bool in)
+{
+    for (int i = 0; i < TRIES && in_isr(rig, witness, topic, id) != in; i++) {
+        rig_pause();
+    }
+    assert_int_equal(in_isr(rig, witness, topic, id), in);
+}
+
+/* In sync again, nothing said, nothing left. */
+static void until_repaired(struct replica_rig *rig, int id, const char *topic)
+{
+    until_in_isr(rig, id, topic, id, true);
+    rig_until_problem(&rig->cluster, id, "kind=damaged", false);
+    rig_until_problem(&rig->cluster, id, "kind=offline", false);
+    rig_until_problem(&rig->cluster, id, "kind=refill", false);
+    rig_until_problem(&rig->cluster, id, "kind=lost", false);
+    replica_rig_run(rig, id, "! ls replaced/* unusable/* stray/* >/dev/null 2>&1");
+}
+
+/* Reads all, and meets the damage. */
+static void meet_damage(struct partition *partition)
+{
+    struct partition_status status;
+    int rc = 0;
+    partition_status_get(partition, &status);
+    for (int64_t at = status.start.position;
+         rc == 0 && at < status.high_watermark.position;) {
+        struct extent extent;
+        rc = partition_read(partition, at, 1 << 20, status.rewrites, &extent);
+        at += rc ? 0 : (int64_t)extent.length;
+        extent_release(&extent);
+    }
+    assert_int_equal(rc, E_DAMAGED);
+}
+
+static const char flip[] =
+    "f=$(ls t-0/*.log | head -n 1) && "
+    "printf Y | dd of=$f bs=1 seek=70000 conv=notrunc status=none";
+
+/* ---- tests --------------------------------------------------------------------------
+ */
+
+static void test_follower_is_filled_anew(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    fill(rig, leader, "t");
+    replica_rig_run(rig, id, flip);
+    struct partition *partition = replica_rig_partition(rig, id, "t");
+    meet_damage(partition);
+    partition_unref(partition);
+    until_in_isr(rig, leader, "t", id, false);
+    until_repaired(rig, id, "t");
+    assert_whole(rig, id, "t");
+    assert_int_equal(replica_rig_leader(rig, id, "t", -1), leader);
+}
+
+static void test_leader_hands_over_first(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    fill(rig, leader, "t");
+    replica_rig_run(rig, leader, flip);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    meet_damage(partition);
+    int next = replica_rig_leader(rig, other_than(leader), "t", leader);
+    assert_int_not_equal(next, leader);
+    until_repaired(rig, leader, "t");
+    assert_whole(rig, leader, "t");
+    /* And it takes writes again, from here as from anywhere. */
+    assert_int_equal(node_append(partition, "more\n", NULL), 0);
+    partition_unref(partition);
+}
+
+/* Found by who is served, not by who reads here. */
+static void test_leader_finds_it_for_a_follower(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int away = other_than(leader);
+    fill(rig, leader, "t");
+    replica_rig_kill(rig, away);
+    replica_rig_bury(rig, away);
+    until_in_isr(rig, leader, "t", away, false);
+    replica_rig_run(rig, leader, flip);
+    replica_rig_run(rig, away, "rm -rf t-0 checkpoint");
+    replica_rig_start(rig, away);
+    (void)replica_rig_leader(rig, away, "t", leader);
+    until_repaired(rig, leader, "t");
+    until_repaired(rig, away, "t");
+    for (int id = 1; id <= 3; id++) {
+        assert_whole(rig, id, "t");
+    }
+}
+
+static void test_files_lost_while_away(void **state)
+{
+    static const char *const losses[] = {
+        "rm $(ls t-0/*.index | head -n 1)", ": > $(ls t-0/*.index | sed -n 2p)",
+        "rm $(ls t-0/*.index | tail -n 1)", "rm $(ls t-0/*.log | sed -n 2p)",
+        "rm $(ls t-0/* | tail -n 2)",       "rm -r t-0",
+    };
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    fill(rig, leader, "t");
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+        until_in_isr(rig, leader, "t", id, true);
+        replica_rig_kill(rig, id);
+        replica_rig_run(rig, id, losses[i]);
+        replica_rig_start(rig, id);
+        until_repaired(rig, id, "t");
+        assert_whole(rig, id, "t");
+    }
+}
+
+static void kill_all(struct replica_rig *rig)
+{
+    for (int id = 1; id <= 3; id++) {
+        replica_rig_kill(rig, id);
+    }
+}
+
+/* What a node can't know any more, it does not lead with: it waits for the others. */
+static void test_lost_metadata_starts_first(void **state)
+{
+    static const char *const losses[] = {
+        "rm -rf t-0 checkpoint running.json", /* the identity is the rig's */
+        ": > checkpoint",
+        "printf garbage > checkpoint && : > running.json",
+        "rm checkpoint",
+    };
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    fill(rig, replica_rig_leader(rig, 1, "t", -1), "t");
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+        for (int id = 1; id <= 3; id++) {
+            until_in_isr(rig, 1, "t", id, true);
+        }
+        kill_all(rig);
+        replica_rig_run(rig, 2, losses[i]);
+        replica_rig_start(rig, 2);
+        until_in_isr(rig, 2, "t", 2, false);
+        struct rig_state alone = rig_state(&rig->cluster, 2, "t", 0);
+        assert_int_not_equal(alone.state.leader, 2);
+        replica_rig_start(rig, 1);
+        replica_rig_start(rig, 3);
+        until_repaired(rig, 2, "t");
+        for (int id = 1; id <= 3; id++) {
+            assert_whole(rig, id, "t");
+        }
+        alone = rig_state(&rig->cluster, 2, "t", 0);
+        assert_int_equal(alone.state.lossy_epoch, -1);
+    }
+}
+
+/* Nobody else has it: it goes on as on a node that is alone. */
+static void test_only_copy_stays(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"segment_bytes\":1048576}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    char *line = make_text(1);
+    for (int i = 0; i < LINES; i++) {
+        assert_int_equal(node_append(partition, line, NULL), 0);
+    }
+    free(line);
+    replica_rig_run(rig, leader, flip);
+    meet_damage(partition);
+    rig_until_problem(&rig->cluster, leader, "kind=damaged t-0/", true);
+    for (int i = 0; i < 300; i++) {
+        rig_pause();
+    }
+    assert_int_equal(replica_rig_leader(rig, leader, "t", -1), leader);
+    assert_int_equal(node_append(partition, "more\n", NULL), 0);
+    replica_rig_run(rig, leader, "test -d t-0 && test ! -d replaced");
+    partition_unref(partition);
+}
+
+/* As a failed flush leaves it. */
+static void lose_disk(struct partition *partition)
+{
+    atomic_store(&partition->log->offline, true);
+    partition_fail(partition, E_OFFLINE);
+}
+
+static void test_failed_disk_of_the_leader(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    fill(rig, leader, "t");
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    lose_disk(partition);
+    /* The write waits for the next leader. */
+    struct produce_result result;
+    assert_int_equal(node_append(partition, "more\n", &result), 0);
+    assert_int_equal(result.base_offset, LINES);
+    assert_int_not_equal(replica_rig_leader(rig, leader, "t", leader), leader);
+    until_repaired(rig, leader, "t");
+    replica_rig_until_committed(partition, LINES + 1);
+    partition_unref(partition);
+}
+
+/* The process ends before anybody was told. */
+static void test_failed_disk_shows_after_a_crash(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    fill(rig, leader, "t");
+    struct partition *partition = replica_rig_partition(rig, id, "t");
+    shared_store_cut(rig->cluster.nodes[id].store, true);
+    lose_disk(partition);
+    for (int i = 0; i < TRIES; i++) {
+        char path[96];
+        (void)snprintf(path, sizeof path, "%s/unusable", rig->nodes[id].dir);
+        if (access(path, F_OK) == 0) {
+            break;
+        }
+        rig_pause();
+    }
+    partition_unref(partition);
+    replica_rig_kill(rig, id);
+    replica_rig_run(rig, id, "ls unusable | grep -q .");
+    replica_rig_start(rig, id);
+    until_in_isr(rig, leader, "t", id, false);
+    until_repaired(rig, id, "t");
+    assert_whole(rig, id, "t");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_follower_is_filled_anew, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_leader_hands_over_first, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_leader_finds_it_for_a_follower, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_files_lost_while_away, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_lost_metadata_starts_first, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_only_copy_stays, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_failed_disk_of_the_leader, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_failed_disk_shows_after_a_crash, open_rig,
+                                        close_rig),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
