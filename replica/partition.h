@@ -174,9 +174,6 @@ bool partition_wait_cancel(struct partition *partition, struct read_waiter *wait
  */
 
 bool partition_is_remote(const struct partition *partition);
-/* Is this node one to read it from? Not where it keeps no replica, or one that is
- * damaged or being filled. */
-bool partition_serves(struct partition *partition);
 /* Asks for the copy. true: it can be read: it holds what was committed then; or there
  * is nothing to wait for. A replica can be, unless it is being filled anew. Does not
  * block. */

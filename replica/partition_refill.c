@@ -122,12 +122,6 @@ bool partition_filled(struct partition *partition, int64_t high_watermark)
     return filled;
 }
 
-bool partition_serves(struct partition *partition)
-{
-    return !partition_is_remote(partition) && !atomic_load(&partition->unfit) &&
-           atomic_load(&partition->filling) != FILLING;
-}
-
 /* ---- what is waited for -------------------------------------------------------------
  */
 
