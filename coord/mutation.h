@@ -21,7 +21,11 @@ enum mutation {
     MUTATE_KEEP_PRODUCERS = 10,     /* producer state survives a cut */
     MUTATE_COUNT_DIVERGING = 11,    /* a diverging fetch acknowledges its offset */
     MUTATE_FORGET_UNKNOWN = 12,     /* an ISR change of unknown outcome is forgotten */
-    MUTATE_LAST = MUTATE_FORGET_UNKNOWN
+    MUTATE_COMMIT_UNFENCED = 13,    /* a commit counts whoever has the partition */
+    MUTATE_GRANT_UNRELEASED = 14,   /* a partition goes on before it was released */
+    MUTATE_ANSWER_UNCOMMITTED = 15, /* a coordinator answers before its records hold */
+    MUTATE_FORGET_GENERATION = 16,  /* a new coordinator begins generations anew */
+    MUTATE_LAST = MUTATE_FORGET_GENERATION
 };
 
 #ifdef TOPICFS_MUTATION

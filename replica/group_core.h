@@ -45,7 +45,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GROUP_NAME_MAX = TOPIC_NAME_MAX, GROUP_MEMBER_ID_MAX = 64 };
+enum {
+    GROUP_NAME_MAX = TOPIC_NAME_MAX,
+    GROUP_MEMBER_ID_MAX = 64,
+    GROUP_MEMBERS_MAX = 1000, /* of one group; its record has to fit one line */
+};
 
 struct group_core;
 
@@ -56,8 +60,8 @@ struct group_env {
     const struct cluster_snapshot *snapshot; /* partition counts, who is alive */
 };
 
-/* `defaults` is copied: the settings of a group that has none of its own. NULL: no
- * memory. */
+/* `defaults` is copied: the settings that a group begins with, and what null restores.
+ * NULL: no memory. */
 struct group_core *group_core_new(const char *name,
                                   const struct group_config *defaults);
 void group_core_free(struct group_core *core); /* accepts NULL */
@@ -66,9 +70,11 @@ void group_core_free(struct group_core *core); /* accepts NULL */
  */
 
 /* One line of the log, without its newline, in order. Lines of other groups are passed
- * over. 0; -EBADMSG: malformed, nothing was taken of it; -ENOMEM. */
+ * over. group_record.h tells which group a line is of. 0; -EBADMSG: malformed, nothing
+ * was taken of it; -ENOMEM. */
 int group_core_replay(struct group_core *core, const char *line, size_t length);
-/* Everything was replayed; every member counts as heard now. */
+/* Everything was replayed; every member counts as heard now. group_core_tick() comes
+ * next. */
 void group_core_loaded(struct group_core *core, int64_t now_ms);
 
 /* ---- events: records are appended to `records` as lines with newlines, and counted by
@@ -78,14 +84,20 @@ void group_core_loaded(struct group_core *core, int64_t now_ms);
  */
 
 struct group_join {
-    char member[GROUP_MEMBER_ID_MAX + 1]; /* unique: the node makes it */
-    struct broker_incarnation node;       /* on which it reads */
+    /* Unique for ever: the node makes it, of the characters of topic names and ':'. */
+    char member[GROUP_MEMBER_ID_MAX + 1];
+    struct broker_incarnation node; /* on which it reads */
     char topic[TOPIC_NAME_MAX + 1];
     struct topic_id topic_id;
 };
 
-/* Again with the same member: 0, nothing changes but that it was heard.
- * E_TOPIC_DELETED: the snapshot has no such topic. */
+/*
+ * Again with the same member: 0, nothing changes but that it was heard.
+ * E_TOPIC_DELETED: the snapshot has no such topic (a node whose own snapshot has it
+ * asks again: this one is behind). E_STALE_BROKER_EPOCH: the node's registration is
+ * over. -EUSERS: the group has GROUP_MEMBERS_MAX members. -EINVAL: the id is malformed,
+ * or a member for another topic has it.
+ */
 int group_core_join(struct group_core *core, const struct group_env *env,
                     const struct group_join *join, struct buf *records);
 
@@ -131,9 +143,14 @@ struct group_commit {
     int32_t leader_epoch;
 };
 
-/* Commits for the topic of `member`. One that goes back is taken as it is: the member
- * knows. E_GROUP_MEMBER_UNKNOWN; E_GROUP_FENCED: of one of them it is not the owner
- * (the others are taken, `refused[i]` tells which). */
+/*
+ * Commits for the topic of `member`. One that goes back, by leader epoch and then by
+ * offset, is passed over: a member goes forward, so that is a late repetition of what
+ * was committed before. (After an election that lost messages, lower offsets have a
+ * higher epoch.) Without leader epoch, -1, the offset alone counts. 0 if all were taken
+ * or passed over; E_GROUP_MEMBER_UNKNOWN; E_GROUP_FENCED: of one of them it is not the
+ * owner (the others are taken, `refused[i]` tells which).
+ */
 int group_core_commit(struct group_core *core, const struct group_env *env,
                       const char *member, const struct group_commit *commits,
                       size_t count, bool *refused, struct buf *records);
@@ -142,7 +159,8 @@ int group_core_commit(struct group_core *core, const struct group_env *env,
  * A user sets an offset (-1: forgets it, so that `start` counts again). The offset was
  * resolved and checked before. With commit=auto: E_GROUP_BUSY while the topic has
  * members. With commit=manual that is how to commit: allowed for who is on the node
- * that has the partition, and where nobody has it; else E_GROUP_BUSY.
+ * that has the partition, and where nobody has it; else E_GROUP_BUSY. E_TOPIC_DELETED
+ * as for a join; -EINVAL: there is no such partition.
  */
 struct group_offset_set {
     char topic[TOPIC_NAME_MAX + 1];

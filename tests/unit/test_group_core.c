@@ -1,0 +1,193 @@
+/* A group's decisions: members, grants, commits, and the records that keep them. */
+#include "support/group_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+    static struct group_rig rig;
+
+    group_rig_open(&rig, 3);
+    group_rig_topic(&rig, "t", 4);
+    *state = &rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    group_rig_close(*state);
+    return 0;
+}
+
+static void test_first_member_has_everything(void **state)
+{
+    struct group_rig *rig = *state;
+
+    assert_false(group_core_is_used(rig->core));
+    assert_int_equal(group_rig_join(rig, "1-a", "t"), 0);
+    assert_true(group_core_is_used(rig->core));
+    assert_int_equal(group_core_members(rig->core), 1);
+    group_rig_expect(rig, "1-a", "0:1 1:1 2:1 3:1");
+    /* The same join, sent again. */
+    assert_int_equal(group_rig_join(rig, "1-a", "t"), 0);
+    assert_int_equal(rig->records.length, 0);
+    group_rig_expect(rig, "1-a", "0:1 1:1 2:1 3:1");
+    group_rig_expect(rig, "1-b", "unknown");
+}
+
+/* What a member keeps it keeps in its old generation; what is to go is given to the
+ * other only after it was released. */
+static void test_hand_over_is_by_release(void **state)
+{
+    struct group_rig *rig = *state;
+    uint64_t changes;
+
+    group_rig_join(rig, "1-a", "t");
+    changes = group_core_changes(rig->core);
+    group_rig_join(rig, "2-a", "t");
+    assert_true(group_core_changes(rig->core) > changes);
+    group_rig_expect(rig, "1-a", "0:1 1:1 2:1! 3:1!");
+    group_rig_expect(rig, "2-a", "");
+    changes = group_core_changes(rig->core);
+    assert_int_equal(group_rig_release(rig, "1-a"), 0);
+    assert_true(group_core_changes(rig->core) > changes);
+    group_rig_expect(rig, "1-a", "0:1 1:1");
+    group_rig_expect(rig, "2-a", "2:2 3:2");
+
+    assert_int_equal(group_rig_leave(rig, "1-a"), 0);
+    group_rig_expect(rig, "1-a", "unknown");
+    group_rig_expect(rig, "2-a", "0:3 1:3 2:2 3:2");
+    assert_int_equal(group_rig_leave(rig, "1-a"), 0);
+    assert_int_equal(rig->records.length, 0);
+}
+
+static void test_more_members_than_partitions_wait(void **state)
+{
+    struct group_rig *rig = *state;
+
+    group_rig_topic(rig, "u", 1);
+    group_rig_join(rig, "1-a", "u");
+    group_rig_join(rig, "1-b", "u");
+    group_rig_expect(rig, "1-b", "");
+    group_rig_leave(rig, "1-a");
+    group_rig_expect(rig, "1-b", "0:3");
+}
+
+/* A release of what nobody asked for comes back under a generation of its own, so that
+ * the same release, late, does nothing. */
+static void test_stale_releases_are_nothing(void **state)
+{
+    struct group_rig *rig = *state;
+    const struct group_released released[] = {{1, 1}, {7, 1}, {-1, 1}, {2, 9}};
+    struct group_grant *grants;
+    size_t count;
+
+    group_rig_join(rig, "1-a", "t");
+    for (int i = 0; i < 2; i++) {
+        buf_clear(&rig->records);
+        assert_int_equal(group_core_beat(rig->core, &rig->env, "1-a", released, 4,
+                                         &rig->records, &grants, &count),
+                         0);
+        assert_int_equal(rig->records.length > 0, i == 0);
+        free(grants);
+        group_rig_expect(rig, "1-a", "0:1 1:2 2:1 3:1");
+    }
+}
+
+static void test_commits_are_fenced(void **state)
+{
+    struct group_rig *rig = *state;
+    const struct group_commit commits[] = {{0, 1, 5, 2}, {3, 1, 6, 2}, {9, 1, 1, 1}};
+    bool refused[3];
+
+    group_rig_join(rig, "1-a", "t");
+    group_rig_join(rig, "2-a", "t");
+    group_rig_release(rig, "1-a");
+    buf_clear(&rig->records);
+    assert_int_equal(group_core_commit(rig->core, &rig->env, "1-a", commits, 3, refused,
+                                       &rig->records),
+                     E_GROUP_FENCED);
+    assert_false(refused[0]);
+    assert_true(refused[1] && refused[2]);
+    group_rig_expect_committed(rig, "t", 0, 5);
+    group_rig_expect_committed(rig, "t", 3, -1);
+
+    assert_int_equal(group_rig_commit(rig, "2-a", 3, 1, 5, 0), E_GROUP_FENCED);
+    assert_int_equal(group_rig_commit(rig, "2-a", 3, 2, 5, 0), 0);
+    assert_int_equal(group_rig_commit(rig, "2-x", 3, 2, 6, 0), E_GROUP_MEMBER_UNKNOWN);
+    group_rig_expect_committed(rig, "t", 3, 5);
+}
+
+static void test_late_commits_are_passed_over(void **state)
+{
+    struct group_rig *rig = *state;
+
+    group_rig_join(rig, "1-a", "t");
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 10, 3), 0);
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 8, 3), 0);
+    assert_int_equal(rig->records.length, 0);
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 10, 3), 0);
+    assert_int_equal(rig->records.length, 0);
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 9, -1), 0);
+    group_rig_expect_committed(rig, "t", 0, 10);
+    /* Messages were lost in an election. */
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 7, 4), 0);
+    group_rig_expect_committed(rig, "t", 0, 7);
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 11, 3), 0);
+    group_rig_expect_committed(rig, "t", 0, 7);
+    assert_int_equal(group_rig_commit(rig, "1-a", 0, 1, 12, -1), 0);
+    group_rig_expect_committed(rig, "t", 0, 12);
+}
+
+static void test_a_new_coordinator_goes_on(void **state)
+{
+    struct group_rig *rig = *state;
+    char *before, *after;
+
+    group_rig_join(rig, "1-a", "t");
+    group_rig_join(rig, "2-a", "t");
+    group_rig_release(rig, "1-a");
+    group_rig_commit(rig, "2-a", 3, 2, 5, 0);
+    before = group_rig_describe(rig->core);
+    group_rig_reload(rig);
+    after = group_rig_describe(rig->core);
+    assert_string_equal(before, after);
+    cJSON_free(before);
+    cJSON_free(after);
+    assert_int_equal(group_rig_tick(rig), 0);
+    assert_int_equal(rig->records.length, 0);
+    group_rig_expect(rig, "1-a", "0:1 1:1");
+    group_rig_expect(rig, "2-a", "2:2 3:2");
+    /* Half-way through a hand-over. */
+    group_rig_leave(rig, "1-a");
+    group_rig_join(rig, "3-a", "t");
+    group_rig_reload(rig);
+    group_rig_expect(rig, "2-a", "0:3 1:3 2:2! 3:2!");
+    group_rig_expect(rig, "3-a", "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_first_member_has_everything, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_hand_over_is_by_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_more_members_than_partitions_wait, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_stale_releases_are_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_commits_are_fenced, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_commits_are_passed_over, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_new_coordinator_goes_on, setup,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
