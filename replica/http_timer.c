@@ -11,8 +11,9 @@ struct http_timers {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct http_timer *list; /* [lock] earliest first */
-    bool hastened;           /* [lock] */
-    bool stopping;           /* [lock] */
+    int64_t wakes_at_ms; /* [lock] the thread looks at the list then, if not before */
+    bool hastened;       /* [lock] */
+    bool stopping;       /* [lock] */
 };
 
 enum { WAIT_MAX_MS = 60000 };
@@ -22,13 +23,12 @@ enum { WAIT_MAX_MS = 60000 };
 static void wait_for_change(struct http_timers *timers)
 {
     struct timespec until;
+    int64_t now_ms = clock_mono_ms(timers->clock);
     int64_t wait_ms = WAIT_MAX_MS;
 
-    if (timers->list != NULL) {
-        int64_t left_ms = timers->list->due_ms - clock_mono_ms(timers->clock);
-
-        wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
-    }
+    if (timers->list != NULL && timers->list->due_ms - now_ms < wait_ms)
+        wait_ms = timers->list->due_ms - now_ms;
+    timers->wakes_at_ms = now_ms + wait_ms;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += wait_ms / 1000;
     until.tv_nsec += wait_ms % 1000 * 1000000;
@@ -71,6 +71,7 @@ int http_timers_start(const struct clock *clock, struct http_timers **out)
     if (timers == NULL)
         return -ENOMEM;
     timers->clock = clock;
+    timers->wakes_at_ms = INT64_MAX;
     (void)pthread_mutex_init(&timers->lock, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -122,8 +123,12 @@ void http_timers_arm(struct http_timers *timers, struct http_timer *timer,
     timer->due_ms = due_ms;
     timer->armed = true;
     insert(timers, timer);
-    if (timers->list == timer)
+    /* Most are cancelled before they are due: the thread then wakes once for all that
+     * came after the one that it waits for, instead of once for each. */
+    if (due_ms < timers->wakes_at_ms) {
+        timers->wakes_at_ms = due_ms;
         (void)pthread_cond_signal(&timers->changed);
+    }
     (void)pthread_mutex_unlock(&timers->lock);
 }
 

@@ -188,10 +188,24 @@ static int probe(struct index_reader *reader, int64_t middle, int64_t low, int64
     return 0;
 }
 
+/* The first entry of the last block, if what is wanted lies there: what was appended
+ * last is asked for most, and is then found with one read; else -1. */
+static int64_t in_last_block(struct index_reader *reader, enum index_key key,
+                             int64_t wanted)
+{
+    struct batch batch;
+    int64_t block =
+        index_entry_at(reader->count) / INDEX_BLOCK_BYTES * INDEX_BLOCK_BYTES;
+    int64_t first = (block - INDEX_HEADER_BYTES) / INDEX_ENTRY_BYTES;
+    if (block == 0 || index_reader_get(reader, (uint32_t)first, &batch) != 0)
+        return -1;
+    return key_of(&batch, key) <= wanted ? first : -1;
+}
+
 int index_search(struct index_reader *reader, enum index_key key, int64_t wanted,
                  struct index_spot *out)
 {
-    int64_t low = -1;
+    int64_t low = in_last_block(reader, key, wanted);
     int64_t high = reader->count;
     while (high - low > 1) {
         struct batch batch;

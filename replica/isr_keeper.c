@@ -25,11 +25,19 @@ struct isr_keeper {
     unsigned dead_count;    /* [lock] */
 };
 
+/* [lock] One that is woken gathers for a while already. */
+static void wake(struct isr_keeper *keeper)
+{
+    if (!keeper->woken) {
+        keeper->woken = true;
+        pthread_cond_signal(&keeper->cond);
+    }
+}
+
 void isr_keeper_wake(struct isr_keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    keeper->woken = true;
-    pthread_cond_signal(&keeper->cond);
+    wake(keeper);
     pthread_mutex_unlock(&keeper->lock);
 }
 
@@ -43,8 +51,7 @@ void isr_keeper_dead(struct isr_keeper *keeper, int32_t broker)
     if (!listed) {
         keeper->dead[keeper->dead_count++] = broker;
     }
-    keeper->woken = true;
-    pthread_cond_signal(&keeper->cond);
+    wake(keeper);
     pthread_mutex_unlock(&keeper->lock);
 }
 

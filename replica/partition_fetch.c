@@ -143,14 +143,18 @@ int partition_fetch_choose(struct partition *partition,
     }
     log_bounds_get(partition->log, &bounds);
     out->rewrites = bounds.rewrites;
-    /* Compaction's holes are passed over; what is there and can't be read is not. */
-    struct log_place first;
-    int rc = log_find_offset(partition->log, offset, &bounds.end, &first);
-    if (rc || first.offset >= answer->log_end) {
+    int rc = log_each_batch(partition->log, offset, choose, &choice);
+    rc = choice.error ? choice.error : rc > 0 ? 0 : rc;
+    bool at_offset = out->count > 0 && out->base_offset == offset;
+    if (rc ? rc != E_DAMAGED : at_offset) {
         return rc;
     }
-    rc = log_each_batch(partition->log, offset, choose, &choice);
-    rc = choice.error ? choice.error : rc > 0 ? 0 : rc;
+    /* Compaction's holes are passed over; what is there and can't be read is not. */
+    struct log_place first;
+    int found = log_find_offset(partition->log, offset, &bounds.end, &first);
+    if (found || first.offset >= answer->log_end) {
+        return found;
+    }
     return !rc && out->base_offset != first.offset ? E_DAMAGED : rc;
 }
 

@@ -31,12 +31,19 @@ void peer_thread_notice(struct peer_thread *thread, struct partition *partition)
     }
     notice->partition = partition_ref(partition);
     pthread_mutex_lock(&thread->lock);
-    bool first = thread->notices == NULL;
+    bool wake = thread->notices == NULL && !thread->awake;
     DL_APPEND(thread->notices, notice);
     pthread_mutex_unlock(&thread->lock);
-    if (first) {
+    if (wake) {
         peer_client_wake(thread->client);
     }
+}
+
+void peer_thread_stay_awake(struct peer_thread *thread)
+{
+    pthread_mutex_lock(&thread->lock);
+    thread->awake = true;
+    pthread_mutex_unlock(&thread->lock);
 }
 
 bool peer_thread_take(struct peer_thread *thread,
@@ -46,6 +53,7 @@ bool peer_thread_take(struct peer_thread *thread,
     bool stopping = thread->stopping;
     struct peer_notice *notices = thread->notices;
     thread->notices = NULL;
+    thread->awake = false;
     pthread_mutex_unlock(&thread->lock);
     struct peer_notice *notice;
     struct peer_notice *next;

@@ -32,6 +32,7 @@ struct peer_thread {
     pthread_mutex_t lock;
     struct peer_notice *notices; /* [lock] */
     bool stopping;               /* [lock] */
+    bool awake; /* [lock] it takes notices before it sleeps, and need not be woken */
 };
 
 /* `config` is borrowed until peer_thread_free(). 0 or a negative errno; also then
@@ -50,6 +51,10 @@ void peer_thread_notice(struct peer_thread *thread, struct partition *partition)
  * is to end; then no notice was taken. */
 bool peer_thread_take(struct peer_thread *thread,
                       void (*take)(void *arg, struct partition *partition), void *arg);
+
+/* [thread] From within a call's done(), behind which peer_client_run() returns without
+ * sleeping: notices that come until the next peer_thread_take() wake nobody. */
+void peer_thread_stay_awake(struct peer_thread *thread);
 
 /* Where node `id` is reached; false: it is not alive, or serves nobody. */
 bool peer_address_find(const struct cluster_snapshot *snapshot, int32_t id,

@@ -404,6 +404,8 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
 {
     struct fetch_call *call = (struct fetch_call *)peer;
     struct fetch_leader *leader = call->leader;
+    /* What is appended here is told by this thread to itself. */
+    peer_thread_stay_awake(&leader->replicator->thread);
     call->busy = false;
     int rc = reply->error ? reply->error : take_answer(call, reply);
     if (rc) {
