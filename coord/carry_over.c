@@ -50,7 +50,7 @@ static int build(const struct store_map *map, const char *prefix, int64_t revisi
     int rc = -ENOMEM;
 
     topic_config_defaults(&built_in);
-    model = model_new(prefix, -1, &built_in, NULL);
+    model = model_new(prefix, -1, &built_in, NULL, &clock_real);
     for (size_t i = 0; kvs && i < map->count; i++) {
         const struct store_entry *entry = map->entries[i];
 

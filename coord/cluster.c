@@ -356,7 +356,7 @@ static struct cluster *cluster_new(const struct cluster_params *params)
         cluster->prefix = NULL;
     else
         cluster->model = model_new(cluster->prefix, cluster->self, &cluster->built_in,
-                                   params->problems);
+                                   params->problems, params->clock);
     if (cluster->model)
         return cluster;
     cluster_close(cluster);
@@ -580,7 +580,6 @@ void cluster_close(struct cluster *cluster)
     }
     snapshot_unref(cluster->snapshot);
     model_free(cluster->model);
-    cluster_reports_free(cluster);
     pthread_mutex_destroy(&cluster->operations_lock);
     pthread_mutex_destroy(&cluster->publish_lock);
     pthread_mutex_destroy(&cluster->lock);

@@ -320,8 +320,9 @@ int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
  * Fast detection: the process of this incarnation is dead. Ends its registration, and
  * its controllership, so that leaders move now and not at the end of its session. Any
  * node may report; the transaction compares the broker epoch. 0; E_CONFLICT: the
- * registration is another one already; -EBUSY: a partition that it leads was moved for
- * this cause within 10 s: leave it to the session.
+ * registration is another one already, or another report came between; -EBUSY: it, or a
+ * partition that it leads, had this within 10 s, whoever reported it: leave it to the
+ * session.
  */
 int cluster_report_dead(struct cluster *cluster, int32_t broker, int64_t broker_epoch);
 

@@ -1,6 +1,6 @@
 /*
  * What the layer above asks of the store for replication: changes of in-sync replicas,
- * taking this node out, ending a dead node's registration.
+ * taking this node out.
  */
 #include "coord/cluster_private.h"
 #include "coord/err.h"
@@ -9,11 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    STATE_MAX = 64 * 1024,
-    WATCH_LAG_MS = 1000,
-    REPORT_REST_MS = 10000, /* at most one move of a partition for this cause */
-};
+enum { STATE_MAX = 64 * 1024, WATCH_LAG_MS = 1000 };
 
 void cluster_session(struct cluster *cluster, struct cluster_session *out)
 {
@@ -235,132 +231,4 @@ int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
         rc = record_loss_once(cluster, topic, partition, epoch, from, to);
     while (cluster_again(&rc, &attempts));
     return rc;
-}
-
-/* ---- fast detection ---- */
-
-/* A partition that was moved for a report. */
-struct dead_report {
-    struct dead_report *next;
-    struct topic_id topic;
-    int32_t partition;
-    int64_t at_ms;
-};
-
-void cluster_reports_free(struct cluster *cluster)
-{
-    while (cluster->reports) {
-        struct dead_report *report = cluster->reports;
-
-        cluster->reports = report->next;
-        free(report);
-    }
-}
-
-static void forget_old(struct cluster *cluster, int64_t now_ms)
-{
-    struct dead_report **link = &cluster->reports;
-
-    while (*link) {
-        struct dead_report *report = *link;
-
-        if (now_ms - report->at_ms < REPORT_REST_MS) {
-            link = &report->next;
-            continue;
-        }
-        *link = report->next;
-        free(report);
-    }
-}
-
-static bool is_reported(const struct cluster *cluster, const struct topic *topic,
-                        int32_t partition)
-{
-    for (const struct dead_report *report = cluster->reports; report;
-         report = report->next)
-        if (report->partition == partition &&
-            topic_id_equal(&report->topic, &topic->id))
-            return true;
-    return false;
-}
-
-/* Calls it for each partition that the broker leads; ends when fn says false. */
-static bool each_led(struct cluster *cluster, const struct snapshot *base,
-                     int32_t broker, int64_t now_ms,
-                     bool (*fn)(struct cluster *cluster, const struct topic *topic,
-                                int32_t partition, int64_t now_ms))
-{
-    for (uint32_t i = 0; i < base->shown.topic_count; i++) {
-        const struct topic *topic = base->topics[i];
-
-        for (int32_t p = 0; p < topic->partition_count; p++)
-            if (topic->partitions[p].leader == broker && !fn(cluster, topic, p, now_ms))
-                return false;
-    }
-    return true;
-}
-
-static bool may_move(struct cluster *cluster, const struct topic *topic,
-                     int32_t partition, int64_t now_ms)
-{
-    (void)now_ms;
-    return !is_reported(cluster, topic, partition);
-}
-
-static bool note_move(struct cluster *cluster, const struct topic *topic,
-                      int32_t partition, int64_t now_ms)
-{
-    struct dead_report *report = calloc(1, sizeof(*report));
-
-    if (report) {
-        report->topic = topic->id;
-        report->partition = partition;
-        report->at_ms = now_ms;
-        report->next = cluster->reports;
-        cluster->reports = report;
-    }
-    return true;
-}
-
-static int end_registration(struct cluster *cluster, const struct snapshot *base,
-                            int32_t broker, int64_t broker_epoch)
-{
-    bool controls = base->shown.controller == broker && base->controller_revision > 0;
-    struct txn txn;
-
-    txn_init(&txn, cluster->prefix);
-    compare_self(&txn, base);
-    txn_compare(&txn, STORE_CREATE_REVISION, broker_epoch, "brokers/ids/%" PRId32,
-                broker);
-    txn_delete(&txn, "brokers/ids/%" PRId32, broker);
-    if (controls) {
-        txn_compare(&txn, STORE_CREATE_REVISION, base->controller_revision,
-                    "controller");
-        txn_delete(&txn, "controller");
-    }
-    return cluster_commit(cluster, &txn, base);
-}
-
-int cluster_report_dead(struct cluster *cluster, int32_t broker, int64_t broker_epoch)
-{
-    int64_t now_ms = clock_mono_ms(cluster->params.clock);
-    const struct broker_info *info;
-    const struct snapshot *base;
-    int rc;
-
-    cluster_begin(cluster, &base);
-    info = cluster_snapshot_broker(&base->shown, broker);
-    forget_old(cluster, now_ms);
-    if (!cluster->shared || broker == cluster->self)
-        rc = -EINVAL;
-    else if (!info || info->epoch != broker_epoch)
-        rc = E_CONFLICT;
-    else if (!each_led(cluster, base, broker, now_ms, may_move))
-        rc = -EBUSY;
-    else
-        rc = end_registration(cluster, base, broker, broker_epoch);
-    if (rc == 0)
-        (void)each_led(cluster, base, broker, now_ms, note_move);
-    rc = cluster_end(cluster, base, rc);
-    return rc == -EAGAIN ? E_CONFLICT : rc;
 }

@@ -53,7 +53,6 @@ struct cluster {
     bool register_unknown;   /* [loop] an attempt's outcome is not known */
     int64_t last_epoch;      /* [loop, before it: open] the latest that it had */
     int64_t commit_revision; /* [operations_lock] the latest of an operation */
-    struct dead_report *reports; /* [operations_lock] see cluster_isr.c */
 
     pthread_mutex_t operations_lock;
 
@@ -134,10 +133,6 @@ int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 int cluster_elect_self(struct cluster *cluster, const struct snapshot *base);
 /* Is this process the controller, as far as the snapshot knows? */
 bool cluster_is_controller(const struct snapshot *snapshot);
-
-/* ---- cluster_isr.c ---- */
-
-void cluster_reports_free(struct cluster *cluster);
 
 /* ---- cluster_loop.c ---- */
 

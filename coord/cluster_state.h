@@ -7,6 +7,7 @@
  *     brokers/ids/<id> {"jmx_port":-1,"host":"n1","version":1,"port":9640} and "rack",
  *         "instance", "role":"client", "started":"process_crash" or "machine_crash"
  *     brokers/stopping/<id>                 {"version":1,"brokerid":8}
+ *     brokers/deposed                       see coord/deposals.h
  *     brokers/topics/<t>/assignment
  * {"version":1,"partitions":{"0":[1,2]},"id":"<hex>"}
  *     brokers/topics/<t>/partitions/<p>/state

@@ -12,8 +12,7 @@ static struct detector_node *find(struct detector *detector, int32_t id)
     return NULL;
 }
 
-void detector_registered(struct detector *detector, int32_t id, int64_t broker_epoch,
-                         int64_t now_ms)
+void detector_registered(struct detector *detector, int32_t id, int64_t broker_epoch)
 {
     struct detector_node *node = find(detector, id);
     if (!node) {
@@ -25,22 +24,15 @@ void detector_registered(struct detector *detector, int32_t id, int64_t broker_e
     }
     if (node->broker_epoch != broker_epoch) {
         node->broker_epoch = broker_epoch;
-        node->registered_ms = now_ms;
         node->first_refusal_ms = -1;
     }
-}
-
-static bool may_depose(const struct detector_node *node, int64_t now_ms)
-{
-    return node && node->broker_epoch > 0 &&
-           now_ms - node->registered_ms >= DETECTOR_REST_MS;
 }
 
 bool detector_refused(struct detector *detector, int32_t id, int64_t now_ms,
                       int64_t *broker_epoch)
 {
     struct detector_node *node = find(detector, id);
-    if (!may_depose(node, now_ms)) {
+    if (!node || node->broker_epoch <= 0) {
         return false;
     }
     int64_t first = node->first_refusal_ms;
@@ -56,16 +48,36 @@ bool detector_refused(struct detector *detector, int32_t id, int64_t now_ms,
 }
 
 bool detector_answered(struct detector *detector, int32_t id, int64_t answered_epoch,
-                       int64_t now_ms, int64_t *broker_epoch)
+                       int64_t *broker_epoch)
 {
     struct detector_node *node = find(detector, id);
     if (!node) {
         return false;
     }
     node->first_refusal_ms = -1;
-    if (answered_epoch <= node->broker_epoch || !may_depose(node, now_ms)) {
+    if (node->broker_epoch <= 0 || answered_epoch <= node->broker_epoch) {
         return false;
     }
     *broker_epoch = node->broker_epoch;
     return true;
+}
+
+int64_t detector_pause_ms(enum detector_outcome outcome, int64_t asked_ms,
+                          int64_t took_ms)
+{
+    switch (outcome) {
+    case DETECTOR_ANSWERED:
+        return took_ms < asked_ms ? DETECTOR_AGAIN_MS : 0;
+    case DETECTOR_REFUSED:
+        return DETECTOR_APART_MS;
+    case DETECTOR_BROKEN:
+        /* At once, but not for ever where connections are taken and dropped. */
+        return took_ms < DETECTOR_AGAIN_MS ? DETECTOR_AGAIN_MS - took_ms : 0;
+    case DETECTOR_CLOSED:
+        return DETECTOR_CLOSED_MS;
+    case DETECTOR_REPORTED:
+    case DETECTOR_FAILED:
+        break;
+    }
+    return DETECTOR_AGAIN_MS;
 }

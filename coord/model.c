@@ -36,6 +36,7 @@ struct model {
     int32_t self;
     const struct topic_config *defaults;
     struct problems *problems;
+    const struct clock *clock;
     struct model_topic *topics;
 
     struct broker_info *brokers; /* sorted by id */
@@ -45,6 +46,8 @@ struct model {
     uint32_t stopping_count;
     struct tombstone *tombstones;
     uint32_t tombstone_count;
+    const struct deposals *deposals; /* a reference, or NULL */
+    int64_t deposals_revision;
     int32_t controller, controller_epoch;
     int64_t controller_revision, controller_epoch_revision;
     bool topics_attributed;
@@ -54,7 +57,8 @@ struct model {
 };
 
 struct model *model_new(const char *prefix, int32_t self,
-                        const struct topic_config *defaults, struct problems *problems)
+                        const struct topic_config *defaults, struct problems *problems,
+                        const struct clock *clock)
 {
     struct model *model = calloc(1, sizeof(*model));
 
@@ -64,6 +68,7 @@ struct model *model_new(const char *prefix, int32_t self,
     model->self = self;
     model->defaults = defaults;
     model->problems = problems;
+    model->clock = clock;
     model->controller = -1;
     return model;
 }
@@ -98,6 +103,7 @@ void model_free(struct model *model)
     free(model->registrations);
     free(model->stopping);
     free(model->tombstones);
+    deposals_unref(model->deposals);
     free(model);
 }
 
@@ -361,6 +367,21 @@ static int apply_controller(struct model *model, const char *key,
     return kv->value ? controller_epoch_decode(kv->value, &model->controller_epoch) : 0;
 }
 
+static int apply_deposals(struct model *model, const struct store_kv *kv)
+{
+    struct deposals *deposals = NULL;
+    int rc = kv->value ? deposals_decode(kv->value, model->deposals,
+                                         clock_mono_ms(model->clock), &deposals)
+                       : 0;
+
+    if (rc == -ENOMEM)
+        return rc;
+    deposals_unref(model->deposals);
+    model->deposals = deposals;
+    model->deposals_revision = kv->value ? kv->mod_revision : 0;
+    return rc;
+}
+
 static int apply_admin(struct model *model, char *parts[], int count,
                        const struct store_kv *kv)
 {
@@ -397,6 +418,8 @@ static int apply_key(struct model *model, const struct store_kv *kv)
     count = split(path, parts);
     if (strcmp(key, "controller") == 0 || strcmp(key, "controller_epoch") == 0)
         return apply_controller(model, key, kv);
+    if (strcmp(key, "brokers/deposed") == 0)
+        return apply_deposals(model, kv);
     if (strcmp(key, "attributes/topics") == 0)
         return apply_attributes(&model->topics_attributes, &model->topics_attributed,
                                 kv);
@@ -598,6 +621,9 @@ static int build_rest(struct model *model, struct snapshot *next)
         model->topics_attributed ? model->topics_attributes.mode : 0755;
     next->controller_revision = model->controller_revision;
     next->controller_epoch_revision = model->controller_epoch_revision;
+    deposals_unref(next->deposals);
+    next->deposals = deposals_ref(model->deposals);
+    next->deposals_revision = model->deposals_revision;
     for (uint32_t i = 0; i < model->broker_count; i++) {
         struct broker_info *info = &model->brokers[i];
 

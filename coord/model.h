@@ -6,7 +6,7 @@
  *     model = model_new(prefix, self, &defaults, problems);
  *     rc = model_apply(model, base, kvs, count, revision, &next);
  *
- * Pure but for problems; one thread at a time (the watch's order).
+ * Pure but for problems and the clock; one thread at a time (the watch's order).
  */
 #ifndef TOPICFS_MODEL_H
 #define TOPICFS_MODEL_H
@@ -17,10 +17,11 @@
 
 struct model;
 
-/* `prefix` ("/topicfs/<cluster>/"), `defaults` and `problems` (may be NULL) are
- * borrowed. NULL: no memory. */
+/* `prefix` ("/topicfs/<cluster>/") and the pointers are borrowed; `problems` may be
+ * NULL. The clock is for what counts from when it was seen. NULL: no memory. */
 struct model *model_new(const char *prefix, int32_t self,
-                        const struct topic_config *defaults, struct problems *problems);
+                        const struct topic_config *defaults, struct problems *problems,
+                        const struct clock *clock);
 void model_free(struct model *model); /* accepts NULL */
 
 /* 0 and the next snapshot, with one reference; -ENOMEM: what was not applied is carried

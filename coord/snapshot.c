@@ -114,6 +114,8 @@ struct snapshot *snapshot_copy(const struct snapshot *base)
     copy->shown.broker_count = 0;
     copy->controller_revision = base->controller_revision;
     copy->controller_epoch_revision = base->controller_epoch_revision;
+    copy->deposals = deposals_ref(base->deposals);
+    copy->deposals_revision = base->deposals_revision;
     rc = copy_topics(copy, base);
     if (rc == 0)
         rc = snapshot_set_brokers(copy, base->brokers, base->registrations,
@@ -149,6 +151,7 @@ void snapshot_unref(const struct snapshot *shared)
     free(snapshot->brokers);
     free(snapshot->registrations);
     free(snapshot->tombstones);
+    deposals_unref(snapshot->deposals);
     free(snapshot);
 }
 

@@ -14,6 +14,7 @@
 #define TOPICFS_SNAPSHOT_H
 
 #include "coord/cluster_state.h"
+#include "coord/deposals.h"
 
 #include <stdatomic.h>
 
@@ -49,6 +50,8 @@ struct snapshot {
     int64_t controller_epoch_revision;  /* mod revision */
     struct tombstone *tombstones;
     uint32_t tombstone_count;
+    const struct deposals *deposals;             /* a reference; NULL: never any */
+    int64_t deposals_revision;                   /* mod revision; 0: absent */
     char *running[ADMIN_OPERATIONS];             /* NULL: not running */
     int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: not running */
     char *last[ADMIN_OPERATIONS];                /* NULL: never */

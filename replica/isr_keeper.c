@@ -19,10 +19,10 @@ struct isr_keeper {
 
     pthread_mutex_t lock;
     pthread_cond_t cond;
-    bool woken;             /* [lock] */
-    bool stopping;          /* [lock] */
-    int32_t dead[DEAD_MAX]; /* [lock] brokers to report */
-    unsigned dead_count;    /* [lock] */
+    bool woken;                               /* [lock] */
+    bool stopping;                            /* [lock] */
+    struct broker_incarnation dead[DEAD_MAX]; /* [lock] to report */
+    unsigned dead_count;                      /* [lock] */
 };
 
 /* [lock] One that is woken gathers for a while already. */
@@ -41,15 +41,16 @@ void isr_keeper_wake(struct isr_keeper *keeper)
     pthread_mutex_unlock(&keeper->lock);
 }
 
-void isr_keeper_dead(struct isr_keeper *keeper, int32_t broker)
+void isr_keeper_dead(struct isr_keeper *keeper, int32_t broker, int64_t broker_epoch)
 {
     pthread_mutex_lock(&keeper->lock);
     bool listed = keeper->dead_count == DEAD_MAX;
     for (unsigned i = 0; i < keeper->dead_count; i++) {
-        listed = listed || keeper->dead[i] == broker;
+        listed = listed || keeper->dead[i].id == broker;
     }
     if (!listed) {
-        keeper->dead[keeper->dead_count++] = broker;
+        keeper->dead[keeper->dead_count++] =
+            (struct broker_incarnation){.id = broker, .epoch = broker_epoch};
     }
     wake(keeper);
     pthread_mutex_unlock(&keeper->lock);
@@ -118,16 +119,15 @@ static void look_after_all(struct isr_keeper *keeper, bool silent, bool reread)
 /* ---- the dead -----------------------------------------------------------------------
  */
 
-static void report(struct isr_keeper *keeper, int32_t id)
+static void report(struct isr_keeper *keeper, const struct broker_incarnation *dead)
 {
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(keeper->params.cluster);
-    const struct broker_info *broker = cluster_snapshot_broker(snapshot, id);
-    int64_t epoch = broker ? broker->epoch : 0;
-    cluster_snapshot_put(snapshot);
-    int rc = epoch ? cluster_report_dead(keeper->params.cluster, id, epoch) : 0;
-    if (rc && rc != E_CONFLICT && rc != -EBUSY) {
-        diag(DIAG_DEBUG, "node %d refuses connections; not told: %s", id, err_text(rc));
+    int rc = cluster_report_dead(keeper->params.cluster, dead->id, dead->epoch);
+    if (rc == 0) {
+        diag(DIAG_INFO, "node %d refuses connections: its registration is ended",
+             dead->id);
+    } else if (rc != E_CONFLICT) {
+        diag(DIAG_DEBUG, "node %d refuses connections: left to its session: %s",
+             dead->id, err_text(rc));
     }
 }
 
@@ -189,11 +189,14 @@ static void *keeper_main(void *arg)
         if (keeper->stopping) {
             break;
         }
-        int32_t dead = keeper->dead_count ? keeper->dead[--keeper->dead_count] : -1;
+        struct broker_incarnation dead = {.id = -1};
+        if (keeper->dead_count > 0) {
+            dead = keeper->dead[--keeper->dead_count];
+        }
         keeper->woken = keeper->dead_count > 0;
         pthread_mutex_unlock(&keeper->lock);
-        if (dead >= 0) {
-            report(keeper, dead);
+        if (dead.id >= 0) {
+            report(keeper, &dead);
         }
         bool silent = is_silent(keeper, &left_ms);
         int64_t now_ms = clock_mono_ms(keeper->params.clock);

@@ -6,7 +6,7 @@
  *
  *     isr_keeper_start(&params, &keeper);
  *     isr_keeper_wake(keeper);           // a replica may have caught up, or left
- *     isr_keeper_dead(keeper, broker);
+ *     isr_keeper_dead(keeper, broker, broker_epoch);
  *     isr_keeper_stop(keeper);
  *
  * wake and dead: any thread, any lock.
@@ -29,6 +29,6 @@ int isr_keeper_start(const struct isr_keeper_params *params, struct isr_keeper *
 void isr_keeper_stop(struct isr_keeper *keeper); /* NULL is fine */
 
 void isr_keeper_wake(struct isr_keeper *keeper);
-void isr_keeper_dead(struct isr_keeper *keeper, int32_t broker);
+void isr_keeper_dead(struct isr_keeper *keeper, int32_t broker, int64_t broker_epoch);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * POST /replica/fetch: all partitions of the request are judged; if none has anything
- * new, it waits until one has. The answer is one buffer: a head with all entries, then
- * the payloads.
+ * new, it waits until one has; a fetch of no partitions waits its time, and so tells
+ * its sender that this node lives. The answer is one buffer: a head with all entries,
+ * then the payloads.
  */
 #include "replica/partition_replica.h"
 #include "replica/peer_routes_internal.h"
@@ -251,7 +252,7 @@ void peer_fetch_handle(struct http_request *request)
         return;
     }
     http_request_set_context(request, task, task_free);
-    bool wait = task->fetch.count > 0 && task->fetch.wait_ms > 0;
+    bool wait = task->fetch.wait_ms > 0;
     for (uint32_t i = 0; i < task->fetch.count; i++) {
         wait = judge(task, i) && wait;
     }

@@ -2,6 +2,7 @@
 
 #include "replica/forwarder.h"
 #include "replica/isr_keeper.h"
+#include "replica/lookout.h"
 #include "replica/partition_outbox.h"
 #include "replica/replicator.h"
 
@@ -12,15 +13,22 @@
 struct replication {
     struct replicator *replicator; /* [const until stopped] */
     struct forwarder *forwarder;   /* [const until stopped] */
+    struct lookout *lookout;       /* [const until stopped] */
     struct isr_keeper *keeper;     /* [const until stopped] */
     pthread_mutex_t lock;
     bool active; /* [lock] */
 };
 
-static void on_dead(void *arg, int32_t broker)
+static void on_dead(void *arg, int32_t broker, int64_t broker_epoch)
 {
     struct replication *replication = arg;
-    isr_keeper_dead(replication->keeper, broker);
+    isr_keeper_dead(replication->keeper, broker, broker_epoch);
+}
+
+static void on_failed(void *arg, int32_t broker)
+{
+    struct replication *replication = arg;
+    lookout_hint(replication->lookout, broker);
 }
 
 int replication_start(const struct replication_params *params, struct replication **out)
@@ -36,11 +44,17 @@ int replication_start(const struct replication_params *params, struct replicatio
     const struct replicator_params replicator = {.config = params->config,
                                                  .cluster = params->cluster,
                                                  .clock = params->clock,
-                                                 .on_dead = on_dead,
+                                                 .on_failed = on_failed,
                                                  .arg = replication};
+    const struct lookout_params lookout = {.config = params->config,
+                                           .cluster = params->cluster,
+                                           .clock = params->clock,
+                                           .on_dead = on_dead,
+                                           .arg = replication};
     const struct forwarder_params forwarder = {
         .config = params->config, .cluster = params->cluster, .clock = params->clock};
     int rc = isr_keeper_start(&keeper, &replication->keeper);
+    rc = rc ? rc : lookout_start(&lookout, &replication->lookout);
     rc = rc ? rc : replicator_start(&replicator, &replication->replicator);
     rc = rc ? rc : forwarder_start(&forwarder, &replication->forwarder);
     replication->active = rc == 0;
@@ -62,10 +76,12 @@ void replication_stop(struct replication *replication)
     pthread_mutex_unlock(&replication->lock);
     forwarder_stop(replication->forwarder);
     replication->forwarder = NULL;
-    /* The replicator tells the keeper of the dead. */
+    /* The replicator gives hints to the lookout, which tells the keeper of the dead. */
     replicator_stop(replication->replicator);
+    lookout_stop(replication->lookout);
     isr_keeper_stop(replication->keeper);
     replication->replicator = NULL;
+    replication->lookout = NULL;
     replication->keeper = NULL;
 }
 

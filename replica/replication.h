@@ -1,7 +1,7 @@
 /*
  * The threads of a node that is one of several: the follower's fetches, the leader's
- * dealings with the coordination store. The broker starts it before it opens
- * partitions, and stops it before the cluster is closed.
+ * dealings with the coordination store, the look-out for nodes that die. The broker
+ * starts it before it opens partitions, and stops it before the cluster is closed.
  *
  *     replication_start(&params, &replication);
  *     ... partitions are opened with replication_notice() as their observer ...

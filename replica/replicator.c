@@ -52,7 +52,6 @@ struct fetch_leader {
     struct fetch_call calls[CALLS_PER_LEADER];
     struct follow *ready; /* list */
     int64_t retry_ms;     /* nothing is sent before */
-    int64_t refused;      /* refusals in a row */
     UT_hash_handle hh;
 };
 
@@ -389,17 +388,6 @@ static int take_answer(struct fetch_call *call, const struct peer_reply *reply)
     return 0;
 }
 
-/* A refused connection means a dead process on a living machine, if it comes twice. */
-static void note_refusal(struct fetch_leader *leader, int error)
-{
-    struct replicator *replicator = leader->replicator;
-    leader->refused = error == -ECONNREFUSED ? leader->refused + 1 : 0;
-    if (leader->refused < 2) {
-        return;
-    }
-    replicator->params.on_dead(replicator->params.arg, leader->id);
-}
-
 static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
 {
     struct fetch_call *call = (struct fetch_call *)peer;
@@ -412,7 +400,10 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
         diag(DIAG_DEBUG, "fetching from node %d: %s", leader->id, err_text(rc));
         leader->retry_ms = now_ms(leader->replicator) + RETRY_MS;
     }
-    note_refusal(leader, rc);
+    if (rc == -ECONNREFUSED || rc == -EIO) {
+        leader->replicator->params.on_failed(leader->replicator->params.arg,
+                                             leader->id);
+    }
     give_back(call);
 }
 

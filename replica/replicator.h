@@ -28,9 +28,9 @@ struct replicator_params {
     const struct mount_config *config; /* borrowed, as all of these */
     struct cluster *cluster;
     const struct clock *clock;
-    /* A node refuses connections again and again: its process seems to be gone. Must
-     * not block. */
-    void (*on_dead)(void *arg, int32_t broker);
+    /* A call to a node broke off, or found nobody: its process may be gone. Must not
+     * block. */
+    void (*on_failed)(void *arg, int32_t broker);
     void *arg;
 };
 

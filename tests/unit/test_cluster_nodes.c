@@ -275,6 +275,27 @@ static void test_reported_dead_registers_anew(void **state)
     assert_true(rig_is(rig, 2, rig_is_member, NULL));
 }
 
+/* Reports the present incarnation; a race that was lost is no answer. */
+static int report_dead(struct cluster_rig *rig, int by, int32_t id)
+{
+    for (;;) {
+        int64_t epoch = self_epoch(rig, id);
+        int rc = epoch > 0 ? cluster_report_dead(rig->nodes[by].cluster, id, epoch)
+                           : E_CONFLICT;
+
+        if (rc != E_CONFLICT)
+            return rc;
+        rig_pause();
+    }
+}
+
+static void until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch)
+{
+    while (self_epoch(rig, id) <= epoch)
+        rig_pause();
+}
+
+/* Whoever reports: the limit is the cluster's. */
 static void test_report_moves_a_partition_once_in_ten_seconds(void **state)
 {
     struct cluster_rig *rig = *state;
@@ -285,21 +306,35 @@ static void test_report_moves_a_partition_once_in_ten_seconds(void **state)
     assert_int_equal(rig_create(rig, 1, "t", "{\"partitions\":3}"), 0);
     while (rig_state(rig, 1, "t", moved.partition).state.leader != 2)
         moved.partition++;
-    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, epoch), 0);
+    assert_int_equal(report_dead(rig, 1, 2), 0);
     rig_until(rig, 1, rig_leads, &moved);
+    until_registered_anew(rig, 2, epoch);
     /* To node 1, to 3, or to 2 itself, which was back in time. */
     int32_t leader = rig_state(rig, 1, "t", moved.partition).state.leader;
+    int others[2] = {leader % 3 + 1, (leader + 1) % 3 + 1};
 
-    if (leader == 1)
-        return;
-    while (self_epoch(rig, leader) <= 0 || (leader == 2 && self_epoch(rig, 2) == epoch))
-        rig_pause();
-    epoch = self_epoch(rig, leader);
-    while (cluster_report_dead(rig->nodes[1].cluster, leader, epoch) == E_CONFLICT)
-        rig_pause(); /* node 1 has not seen that registration yet */
-    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, leader, epoch), -EBUSY);
+    for (int i = 0; i < 2; i++) {
+        rig_until(rig, others[i], rig_leads, &moved);
+        assert_int_equal(report_dead(rig, others[i], leader), -EBUSY);
+    }
     shared_backend_advance(rig->backend, 10001);
-    assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, leader, epoch), 0);
+    assert_int_equal(report_dead(rig, others[0], leader), 0);
+}
+
+/* Also one that leads nothing, whose registration would come and go otherwise. */
+static void test_report_ends_a_registration_once_in_ten_seconds(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t epoch = self_epoch(rig, 2);
+
+    assert_int_equal(report_dead(rig, 1, 2), 0);
+    until_registered_anew(rig, 2, epoch);
+    assert_int_equal(report_dead(rig, 1, 2), -EBUSY);
+    assert_int_equal(report_dead(rig, 3, 2), -EBUSY);
+    /* It is no reason to spare another. */
+    assert_int_equal(report_dead(rig, 3, 1), 0);
+    shared_backend_advance(rig->backend, 10001);
+    assert_int_equal(report_dead(rig, 3, 2), 0);
 }
 
 static void test_dead_controller_can_be_reported_by_any(void **state)
@@ -605,6 +640,7 @@ int main(void)
         NODES_TEST(test_lost_session_fences_and_registers_anew),
         NODES_TEST(test_reported_dead_registers_anew),
         NODES_TEST(test_report_moves_a_partition_once_in_ten_seconds),
+        NODES_TEST(test_report_ends_a_registration_once_in_ten_seconds),
         NODES_TEST(test_dead_controller_can_be_reported_by_any),
         NODES_TEST(test_any_node_creates_and_sees_it_at_once),
         NODES_TEST(test_topic_larger_than_a_transaction),

@@ -82,6 +82,27 @@ static void test_failover_and_return(void **state)
     replica_rig_until_isr(rig, witness, "t", 3);
 }
 
+/* A process that ends leaves closed sockets behind: its leader, and the controller,
+ * know long before its session is over. */
+static void test_dead_processes_are_noticed(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int32_t follower = leader % 3 + 1;
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    replica_rig_until_isr(rig, leader, "t", 3);
+    replica_rig_kill(rig, follower);
+    int64_t begun = clock_mono_ms(&clock_real);
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    partition_unref(partition);
+    rig_until(&rig->cluster, leader, rig_lacks_broker, &follower);
+    assert_true(clock_mono_ms(&clock_real) - begun <
+                rig->cluster.nodes[leader].config.session_timeout_ms / 2);
+    replica_rig_start(rig, follower);
+    replica_rig_until_isr(rig, leader, "t", 3);
+}
+
 /* What only the old leader had goes, once it follows the new one. */
 static void test_diverging_tail_is_cut(void **state)
 {
@@ -443,6 +464,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_replica_has_it, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_failover_and_return, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed, open_rig,
+                                        close_rig),
         cmocka_unit_test_setup_teardown(test_diverging_tail_is_cut, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_far_behind, open_rig, close_rig),
