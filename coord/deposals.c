@@ -2,6 +2,7 @@
 
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/mutation.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -152,7 +153,7 @@ int deposals_decode(const char *text, const struct deposals *before, int64_t now
 
 static bool counts(const struct deposal *deposal, int64_t now_ms)
 {
-    return now_ms - deposal->seen_ms < DEPOSAL_REST_MS;
+    return now_ms - deposal->seen_ms < DEPOSAL_REST_MS && !MUTATION(MUTATE_NO_REST);
 }
 
 /* Partitions of one topic stand together, as whoever lists them goes by topics. */

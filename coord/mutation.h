@@ -25,7 +25,8 @@ enum mutation {
     MUTATE_GRANT_UNRELEASED = 14,   /* a partition goes on before it was released */
     MUTATE_ANSWER_UNCOMMITTED = 15, /* a coordinator answers before its records hold */
     MUTATE_FORGET_GENERATION = 16,  /* a new coordinator begins generations anew */
-    MUTATE_LAST = MUTATE_FORGET_GENERATION
+    MUTATE_NO_REST = 17,            /* fast detection moves a partition again at once */
+    MUTATE_LAST = MUTATE_NO_REST
 };
 
 #ifdef TOPICFS_MUTATION

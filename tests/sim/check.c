@@ -26,7 +26,11 @@ struct registry {
 struct check {
     struct registry slots[SLOTS_MAX];
     int64_t deposed_ms[NODES_MAX]; /* by fast detection; -1: never */
-    int64_t *committed_at;         /* by payload: base offset + 1 */
+    struct {
+        uint32_t topic_id;
+        int64_t at_ms;     /* -1: never */
+    } moved[SLOTS_MAX];    /* for that */
+    int64_t *committed_at; /* by payload: base offset + 1 */
     uint32_t payloads;
     struct world *world;
 };
@@ -65,6 +69,9 @@ void check_reset(struct check *check)
     }
     for (int32_t i = 0; i < NODES_MAX; i++) {
         check->deposed_ms[i] = -1;
+    }
+    for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
+        check->moved[slot].at_ms = -1;
     }
     if (check->payloads) {
         memset(check->committed_at, 0, check->payloads * sizeof check->committed_at[0]);
@@ -398,16 +405,42 @@ static void state_stored(struct world *world, int32_t slot, int32_t writer,
     }
 }
 
-/* Fast detection ends a node's registration at most once in its time of rest. */
+static bool rests(const struct world *world, int64_t last_ms)
+{
+    bool clocks_jump = world->profile.faults & FAULT_CLOCK;
+    return last_ms >= 0 && world_ms(world) - last_ms < DEPOSAL_REST_MS && !clocks_jump;
+}
+
+/* Fast detection moves a partition at most once in its time of rest. Where the leader
+ * has changed since its writer looked, it could not know. */
+static void moved(struct world *world, int32_t node, int64_t seen)
+{
+    for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
+        const struct entry *state = &world->store.entries[KEY_STATE + slot];
+        uint32_t topic_id =
+            world->store.entries[KEY_PARTITION + slot].value.partition.topic_id;
+        if (!state->present || state->value.state.leader != node + 1 ||
+            state->mod_revision > seen) {
+            continue;
+        }
+        if (world->check->moved[slot].topic_id == topic_id &&
+            rests(world, world->check->moved[slot].at_ms)) {
+            world_violation(world, "p%d was moved twice by fast detection", slot);
+        }
+        world->check->moved[slot].topic_id = topic_id;
+        world->check->moved[slot].at_ms = world_ms(world);
+    }
+}
+
 static void deposed(struct world *world, int32_t node)
 {
     int64_t *last = &world->check->deposed_ms[node];
-    bool clocks_jump = world->profile.faults & FAULT_CLOCK;
-    if (*last >= 0 && world_ms(world) - *last < DETECTOR_REST_MS && !clocks_jump) {
+    if (rests(world, *last)) {
         world_violation(world, "n%d was deposed twice in %lld ms", node + 1,
                         (long long)(world_ms(world) - *last));
     }
     *last = world_ms(world);
+    moved(world, node, world->store.entries[KEY_DEPOSED].value.deposed.seen);
 }
 
 void check_commit(struct world *world, const struct transaction *transaction,

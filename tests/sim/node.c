@@ -92,6 +92,7 @@ static void forget_process(struct node *node)
     memset(node->view, 0, sizeof node->view);
     memset(node->ops, 0, sizeof node->ops);
     memset(&node->detector, 0, sizeof node->detector);
+    memset(node->deposed, 0, sizeof node->deposed);
     node->view_revision = 0;
     node->view_events = 0;
     node->watch_pending = false;
@@ -278,16 +279,6 @@ void node_leave(struct node *node)
 /* ---- the view -----------------------------------------------------------------------
  */
 
-static void registrations_changed(struct node *node)
-{
-    int64_t now_ms = node_now(node);
-    for (int32_t i = 0; i < node->world->profile.node_count; i++) {
-        const struct entry *entry = &node->view[KEY_REGISTRATION + i];
-        detector_registered(&node->detector, i + 1,
-                            entry->present ? entry->create_revision : 0, now_ms);
-    }
-}
-
 static void own_registration(struct node *node)
 {
     const struct entry *own = &node->view[own_key(node)];
@@ -320,7 +311,7 @@ void node_see(struct node *node, int64_t to)
     if (!changed) {
         return;
     }
-    registrations_changed(node);
+    detect_view(node, changed);
     own_registration(node);
     bool was_up = node->phase == PHASE_UP || node->session_lost;
     for (int32_t slot = 0; was_up && slot < SLOTS_MAX; slot++) {

@@ -6,11 +6,13 @@
  *   node.c          life, session and registration, its view of the store
  *   node_replica.c  one partition: fetches, appends, flushes, produce requests
  *   node_control.c  the controller's part, and proposals of the ISR
+ *   node_detect.c   fast detection
  */
 #ifndef TOPICFS_SIM_NODE_H
 #define TOPICFS_SIM_NODE_H
 
 #include "coord/controller_plan.h"
+#include "coord/deposals.h"
 #include "coord/detector.h"
 #include "replica/follower_core.h"
 #include "replica/isr.h"
@@ -126,6 +128,12 @@ struct node {
     int64_t controller_create;
     int32_t controller_epoch;
     struct detector detector;
+    /* Of the view's deposals: when each was seen first. */
+    struct {
+        int32_t node; /* broker id; 0: none */
+        int64_t broker_epoch;
+        int64_t seen_ms;
+    } deposed[NODES_MAX];
 };
 
 struct node *node_new(struct world *world, int32_t index);
@@ -179,6 +187,10 @@ void replica_settle(struct node *node, int32_t slot);
 /* It was taken out by the state of this revision. */
 void replica_taken_out(struct node *node, int32_t slot, int64_t revision);
 void replica_offline(struct node *node, int32_t slot);
+
+/* node_detect.c */
+void detect_view(struct node *node, uint32_t changed_keys);
+void detect_tick(struct node *node);
 
 /* node_control.c */
 void control_tick(struct node *node);

@@ -280,60 +280,12 @@ static void plan_all(struct node *node)
     }
 }
 
-/* ---- fast detection -----------------------------------------------------------------
- */
-
-static bool refuses(const struct node *node, int32_t other)
-{
-    struct world *world = node->world;
-    return !world->cut[node->index][other] && !world->cut[other][node->index] &&
-           (!node_runs(world->nodes[other]) ||
-            world->nodes[other]->refuses_until_ms > world_ms(world));
-}
-
-static void depose(struct node *node, int32_t other, int64_t broker_epoch)
-{
-    struct transaction transaction = {0};
-    const struct entry *controller = &node->view[KEY_CONTROLLER];
-    transaction_compare(&transaction, KEY_REGISTRATION + other, true, broker_epoch);
-    transaction_remove(&transaction, KEY_REGISTRATION + other);
-    if (node->controller) {
-        fence(node, &transaction);
-    } else {
-        transaction_compare(&transaction, KEY_CONTROLLER, true,
-                            controller->create_revision);
-        transaction_remove(&transaction, KEY_CONTROLLER);
-    }
-    if (node_ask(node, OP_DEPOSE, STORE_TXN, &transaction)) {
-        WORLD_TRACE(node->world, "n%d ends the registration of n%d", node_id(node),
-                    other + 1);
-    }
-}
-
-/* The controller looks after all, the others after the controller. */
-static void detect(struct node *node)
-{
-    const struct entry *controller = &node->view[KEY_CONTROLLER];
-    for (int32_t i = 0; i < node->world->profile.node_count; i++) {
-        bool mine = node->controller ||
-                    (controller->present && controller->value.controller == i + 1);
-        int64_t broker_epoch = 0;
-        if (i == node->index || !mine || !refuses(node, i) ||
-            node_asks(node, OP_DEPOSE, 0)) {
-            continue;
-        }
-        if (detector_refused(&node->detector, i + 1, node_now(node), &broker_epoch)) {
-            depose(node, i, broker_epoch);
-        }
-    }
-}
-
 void control_tick(struct node *node)
 {
     if (node->phase != PHASE_UP || node_session(node) != SESSION_GOOD) {
         return;
     }
-    detect(node);
+    detect_tick(node);
     if (node->controller) {
         plan_all(node);
     } else {

@@ -23,7 +23,8 @@ enum {
     KEY_REGISTRATION,
     KEY_PARTITION = KEY_REGISTRATION + NODES_MAX,
     KEY_STATE = KEY_PARTITION + SLOTS_MAX,
-    KEY_COUNT = KEY_STATE + SLOTS_MAX
+    KEY_DEPOSED = KEY_STATE + SLOTS_MAX,
+    KEY_COUNT
 };
 
 /* A partition's assignment and settings; a slot is a name, topics come and go in it. */
@@ -40,6 +41,21 @@ struct partition_value {
     int64_t lag_max_messages;
 };
 
+/* The record of coord/deposals.h. */
+struct deposed_value {
+    uint32_t count;
+    struct deposed_node {
+        int32_t node; /* broker id */
+        int64_t broker_epoch;
+        uint32_t moved_count;
+        struct {
+            uint32_t topic_id;
+            int32_t slot;
+        } moved[SLOTS_MAX];
+    } nodes[NODES_MAX];
+    int64_t seen; /* the revision of what the latest writer decided from */
+};
+
 union value {
     struct {
         int32_t node;
@@ -50,6 +66,7 @@ union value {
     int32_t controller_epoch;
     struct partition_value partition;
     struct leadership state;
+    struct deposed_value deposed;
 };
 
 struct entry {
@@ -73,7 +90,7 @@ struct change {
     union value value;
 };
 
-enum { COMPARES_MAX = 6, CHANGES_MAX = 2 };
+enum { COMPARES_MAX = 6, CHANGES_MAX = 3 };
 
 struct transaction {
     uint32_t compare_count;
