@@ -118,8 +118,8 @@ static void cut_and_overgrown(void **state)
     struct store *store = f->rig->cluster.nodes[first].store;
     open_appender(f, first);
     assert_int_equal(put(f, "one\n"), 4);
-    replica_rig_kill(f->rig, f->writer);
-    replica_rig_kill(f->rig, f->third);
+    replica_rig_cut_off(f->rig, f->writer);
+    replica_rig_cut_off(f->rig, f->third);
     interrupt_write(f, "lost\n");
     http_server_stop(node->server);
     node->server = NULL;
@@ -150,8 +150,8 @@ static void blocks_through_a_failover(void **state)
     struct store *store = f->rig->cluster.nodes[first].store;
     open_appender(f, first);
     assert_int_equal(put(f, "one\n"), 4);
-    replica_rig_kill(f->rig, f->writer);
-    replica_rig_kill(f->rig, f->third);
+    replica_rig_cut_off(f->rig, f->writer);
+    replica_rig_cut_off(f->rig, f->third);
     begin_write(f, &record, "late\nlater\n");
     assert_false(record_wait_ms(&record, SETTLE_MS));
     http_server_stop(node->server);
@@ -174,7 +174,7 @@ static void hold_commits(struct fixture *f)
 {
     open_appender(f, f->writer);
     assert_int_equal(put(f, "one\n"), 4);
-    replica_rig_kill(f->rig, f->third);
+    replica_rig_cut_off(f->rig, f->third);
 }
 
 static void sent_and_sent_again(void **state)
@@ -274,7 +274,7 @@ static void fsync_waits_for_the_others(void **state)
 {
     struct fixture *f = *state;
     struct record record;
-    replica_rig_kill(f->rig, f->third);
+    replica_rig_cut_off(f->rig, f->third);
     open_appender(f, f->leader);
     begin_write(f, &record, "one\n");
     assert_false(record_wait_ms(&record, SETTLE_MS));

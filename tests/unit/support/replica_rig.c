@@ -116,8 +116,18 @@ static void join(struct replica_rig *rig, int id)
     }
 }
 
+static void free_port_of(struct replica_node *node)
+{
+    if (node->silent_fd >= 0) {
+        (void)close(node->silent_fd);
+        node->silent_fd = -1;
+    }
+}
+
+/* As the daemon does: who is registered must be able to serve. */
 void replica_rig_start(struct replica_rig *rig, int id)
 {
+    free_port_of(&rig->nodes[id]);
     rig->cluster.nodes[id].join_later = true;
     rig_start(&rig->cluster, id);
     start_broker(rig, id);
@@ -131,11 +141,29 @@ void replica_rig_run(const struct replica_rig *rig, int id, const char *command)
     assert_int_equal(system(line), 0);
 }
 
-void replica_rig_kill(struct replica_rig *rig, int id)
+/* Takes connections, but says nothing. */
+static int listen_silently(struct replica_rig *rig, int id)
+{
+    const char *colon = strrchr(rig->cluster.nodes[id].config.listen, ':');
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port = htons((uint16_t)strtol(colon + 1, NULL, 10))};
+    const int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 128), 0);
+    return fd;
+}
+
+static void end_node(struct replica_rig *rig, int id, bool silently)
 {
     struct replica_node *node = &rig->nodes[id];
     broker_interrupt_waiters(node->broker);
     http_server_stop(node->server);
+    node->silent_fd = silently ? listen_silently(rig, id) : -1;
     broker_leave(node->broker);
     struct problems *problems = rig->cluster.nodes[id].problems;
     shared_store_cut(rig->cluster.nodes[id].store, true);
@@ -150,6 +178,16 @@ void replica_rig_kill(struct replica_rig *rig, int id)
     node->server = NULL;
     node->routes = NULL;
     node->datadir = NULL;
+}
+
+void replica_rig_kill(struct replica_rig *rig, int id)
+{
+    end_node(rig, id, false);
+}
+
+void replica_rig_cut_off(struct replica_rig *rig, int id)
+{
+    end_node(rig, id, true);
 }
 
 void replica_rig_bury(struct replica_rig *rig, int id)
@@ -177,6 +215,7 @@ struct replica_rig *replica_rig_open(int count)
         struct replica_node *node = &rig->nodes[id];
         struct mount_config *config = &rig->cluster.nodes[id].config;
         char listen[32];
+        node->silent_fd = -1;
         (void)snprintf(node->dir, sizeof node->dir, "/tmp/topicfs-unit-XXXXXX");
         assert_non_null(mkdtemp(node->dir));
         (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
@@ -212,6 +251,7 @@ void replica_rig_close(struct replica_rig *rig)
         if (rig->nodes[id].broker) {
             replica_rig_kill(rig, id);
         }
+        free_port_of(&rig->nodes[id]);
     }
     atomic_store(&rig->stopping, true);
     pthread_join(rig->ticker, NULL);

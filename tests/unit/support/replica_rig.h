@@ -32,6 +32,7 @@ struct replica_node {
     struct broker *broker; /* NULL: not running */
     struct peer_routes *routes;
     struct http_server *server;
+    int silent_fd; /* holds the port of a node that is cut off; -1: none */
 };
 
 /* The shared store's clock, and a bit more. */
@@ -60,6 +61,9 @@ void replica_rig_start(struct replica_rig *rig, int id);
 /* Everything ends at once; the session goes on until its time is over. What was not
  * flushed is flushed: the page cache survives a process. */
 void replica_rig_kill(struct replica_rig *rig, int id);
+/* The same as others see a machine that is cut off: what goes there is neither refused
+ * nor answered, so that only the session's end tells. */
+void replica_rig_cut_off(struct replica_rig *rig, int id);
 /* A shell command in the data directory of a node. */
 void replica_rig_run(const struct replica_rig *rig, int id, const char *command);
 /* Ends the session of a killed node. */
