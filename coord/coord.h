@@ -11,6 +11,7 @@
 #include "coord/carry_over.h"
 #include "coord/clock.h"
 #include "coord/cluster.h"
+#include "coord/detector.h"
 #include "coord/diag.h"
 #include "coord/err.h"
 #include "coord/hex.h"

@@ -1,6 +1,5 @@
 #include "replica/lookout.h"
 
-#include "coord/detector.h"
 #include "replica/peer_thread.h"
 #include "replica/peer_wire.h"
 
