@@ -17,7 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPAIR_NAME_SIZE = TOPIC_ID_TEXT + 16 };
+enum {
+    REPAIR_NAME_SIZE = TOPIC_ID_TEXT + 16,
+    DELAY_MIN_MS = 1000, /* a disk that goes on failing */
+    DELAY_MAX_MS = 10000,
+};
 
 /* What a partition's files are called in replaced/ and unusable/. */
 static void name_of(const struct topic_id *topic_id, int32_t index,
@@ -178,14 +182,43 @@ struct move {
     char *to; /* where the files are now; freed by the caller */
 };
 
+/* An attempt that came to nothing, made of what the leader had, is nobody's only copy.
+ */
 static int move_aside(void *arg)
 {
     struct move *move = arg;
     char name[REPAIR_NAME_SIZE];
     name_of(&move->partition->topic_id, move->partition->index, name);
-    int rc = broker_move_dir(move->broker, move->partition->dir, "replaced", name,
+    int rc = broker_move_dir(move->broker, move->partition->dir,
+                             move->partition->repairing ? "deleted" : "replaced", name,
                              &move->to);
     return move->to ? 0 : rc; /* moved, if not for good */
+}
+
+/* true: it is time for another attempt. */
+static bool is_due(struct broker *broker, struct partition *partition)
+{
+    int64_t now_ms = clock_mono_ms(broker->params.clock);
+    int64_t delay_ms = partition->refill_delay_ms * 2;
+    if (now_ms < partition->refill_after_ms) {
+        return false;
+    }
+    delay_ms = delay_ms < DELAY_MIN_MS ? DELAY_MIN_MS : delay_ms;
+    partition->refill_delay_ms = delay_ms < DELAY_MAX_MS ? delay_ms : DELAY_MAX_MS;
+    partition->refill_after_ms = now_ms + partition->refill_delay_ms;
+    return true;
+}
+
+static void note_refill(struct broker *broker, struct partition *partition,
+                        const char *moved)
+{
+    char what[512];
+    (void)snprintf(what, sizeof what,
+                   "the replica could not be used and is fetched anew from the leader; "
+                   "what it was is in %s",
+                   moved ? moved : "no place that is known");
+    problems_set(broker->params.problems, "refill", partition->name, what,
+                 "nothing: once it is in sync again that is removed");
 }
 
 static void refill(struct broker *broker, struct partition *partition)
@@ -193,6 +226,7 @@ static void refill(struct broker *broker, struct partition *partition)
     char name[REPAIR_NAME_SIZE];
     char what[512];
     struct move move = {.broker = broker, .partition = partition};
+    bool again = partition->repairing;
     int rc = partition_refill(partition, move_aside, &move);
     if (rc) {
         (void)snprintf(what, sizeof what,
@@ -206,12 +240,11 @@ static void refill(struct broker *broker, struct partition *partition)
         name_of(&partition->topic_id, partition->index, name);
         (void)broker_checkpoint(broker);
         forget_unusable(broker, name);
-        (void)snprintf(what, sizeof what,
-                       "the replica could not be used and is fetched anew from the "
-                       "leader; what it was is in %s",
-                       move.to ? move.to : "no place that is known");
-        problems_set(broker->params.problems, "refill", partition->name, what,
-                     "nothing: once it is in sync again that is removed");
+        if (again) {
+            (void)(move.to ? log_remove(&disk_real, move.to) : 0);
+        } else {
+            note_refill(broker, partition, move.to);
+        }
     }
     free(move.to);
 }
@@ -228,6 +261,7 @@ static void finish(struct broker *broker, struct partition *partition)
     problems_clear(broker->params.problems, "lost", partition->name);
     problems_clear(broker->params.problems, "refill", partition->name);
     partition->repairing = false;
+    partition->refill_delay_ms = partition->refill_after_ms = 0;
     diag(DIAG_INFO, "%s: the replica is in sync again", partition->name);
 }
 
@@ -237,7 +271,8 @@ void broker_repair(struct broker *broker, struct partition *partition)
     bool unfit = partition_unfit(partition);
     if (partition_suspect(partition, DOUBT_NONE, &suspect)) {
         if (take_out(broker, partition, &suspect) && unfit &&
-            partition_may_refill(partition, partition->taken_out_revision)) {
+            partition_may_refill(partition, partition->taken_out_revision) &&
+            is_due(broker, partition)) {
             refill(broker, partition);
         }
     } else if (partition->repairing && partition_is_in_sync(partition)) {

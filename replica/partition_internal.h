@@ -88,6 +88,8 @@ struct partition {
     int64_t taken_out_revision; /* [the keeper's thread] the store knows from then on
                                  * that it can't be used; 0: it doesn't */
     bool repairing;             /* likewise: what it was before lies in replaced/ */
+    int64_t refill_delay_ms; /* likewise, as the next: between attempts to begin anew */
+    int64_t refill_after_ms; /* none before */
     /* Something that was committed or acknowledged can't be read; set by whoever finds
      * it. */
     atomic_bool damaged;
