@@ -87,6 +87,7 @@ static void look_after(struct isr_keeper *keeper, struct partition *partition,
 {
     struct isr_proposal proposal;
     partition_set_silent(partition, silent);
+    partition_end_start(partition);
     broker_repair(keeper->params.broker, partition);
     if (!partition_isr_propose(partition, &proposal)) {
         return;

@@ -258,6 +258,10 @@ int partition_open(const struct partition_params *params, struct partition **out
     (void)core_advance(&partition->core);
     place_high_watermark(partition);
     (void)see(partition);
+    if (params->recovery != LOG_CLEAN) {
+        partition_begin_start(partition);
+        (void)partition_led_anew(partition);
+    }
     *out = partition;
     if (partition->observer) {
         partition->observer(partition->observer_arg, partition);
@@ -384,7 +388,8 @@ void partition_collect(struct partition *partition, struct released *released)
     if (partition->observer) {
         partition_collect_fetches(partition, released);
         partition_outbox_collect(partition, released);
-        released->tell = see(partition);
+        bool filled = partition_led_anew(partition);
+        released->tell = see(partition) || filled;
     }
 }
 

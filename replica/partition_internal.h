@@ -48,10 +48,11 @@ struct partition_seen {
     int64_t own_end; /* follower */
 };
 
-/* A log that was begun anew, as far as its readers are concerned. */
+/* A log that was begun anew, or whose high watermark may be an old one after a crash,
+ * as far as its readers are concerned. */
 enum partition_filling {
     FILLED = 0,
-    FILLING,     /* it lacks what was committed: they wait */
+    FILLING,     /* it lacks what was committed: they wait; until filling_until_ms */
     FILLED_NEWS, /* not any more: they are to be told */
 };
 
@@ -95,6 +96,7 @@ struct partition {
     atomic_bool damaged;
     atomic_bool unfit;  /* of no use here, but others have it; set under `lock` */
     atomic_int filling; /* enum partition_filling; set under `lock` */
+    atomic_llong filling_until_ms; /* likewise; then they go on with what there is */
     /* What a crash would find in the checkpoint: nothing below is cut then. Never too
      * low. */
     _Atomic int64_t on_disk;
@@ -258,6 +260,14 @@ int partition_refill(struct partition *partition, int (*move)(void *arg), void *
 /* [partition->lock] Behind an answer of the leader: true once all is there that was
  * committed. */
 bool partition_filled(struct partition *partition, int64_t high_watermark);
+/* Before it is shared: it was opened after a crash, so that the high watermark which
+ * was written down may be an old one. Readers wait until the leader tells, or this node
+ * leads and has committed what there was; not longer than a moment. */
+void partition_begin_start(struct partition *partition);
+/* [partition->lock] true once: the latter has come about. */
+bool partition_led_anew(struct partition *partition);
+/* Do readers wait? Any thread. */
+bool partition_is_filling(struct partition *partition);
 /* [partition->lock] The log was begun anew: whether what is waited for is in it shows
  * when the high watermark gets there. */
 void partition_doubt_produces(struct partition *partition);

@@ -2,12 +2,19 @@
  * A replica that can't be used: damaged, or its disk failed. It neither leads nor
  * follows until its log was begun anew and filled from another replica
  * (broker_repair.c says when). Until that has what was committed, readers wait.
+ *
+ * So they do, for a moment, after a crash of the process: what it had written down of
+ * the high watermark is old, and readers would see less than they have seen before.
  */
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <utlist.h>
+
+/* The others tell soon where the high watermark is, if they can. */
+enum { START_WAIT_MS = 2000 };
 
 /* [lock] Would anybody be left who has what was committed? */
 static bool is_needed(const struct partition *partition)
@@ -86,6 +93,7 @@ static void begin_filling(struct partition *partition)
     partition->failed = partition->listed = false;
     atomic_store(&partition->damaged, false);
     atomic_store(&partition->unfit, false);
+    atomic_store(&partition->filling_until_ms, INT64_MAX);
     atomic_store(&partition->filling, FILLING);
     partition_doubt_produces(partition);
     partition_collect(partition, &released);
@@ -120,6 +128,47 @@ bool partition_filled(struct partition *partition, int64_t high_watermark)
         atomic_store(&partition->filling, FILLED_NEWS);
     }
     return filled;
+}
+
+void partition_begin_start(struct partition *partition)
+{
+    if (partition->observer && !partition->core.remote) {
+        atomic_store(&partition->filling_until_ms,
+                     clock_mono_ms(partition->clock) + START_WAIT_MS);
+        atomic_store(&partition->filling, FILLING);
+    }
+}
+
+bool partition_is_filling(struct partition *partition)
+{
+    return atomic_load(&partition->filling) == FILLING &&
+           clock_mono_ms(partition->clock) < atomic_load(&partition->filling_until_ms);
+}
+
+bool partition_led_anew(struct partition *partition)
+{
+    const struct partition_core *core = &partition->core;
+    bool filled = atomic_load(&partition->filling) == FILLING &&
+                  core->role == ROLE_LEADER &&
+                  core->high_watermark >= core->epoch_start;
+    if (filled) {
+        atomic_store(&partition->filling, FILLED_NEWS);
+    }
+    return filled;
+}
+
+void partition_end_start(struct partition *partition)
+{
+    struct released released = {.tell = true};
+    if (atomic_load(&partition->filling) != FILLING ||
+        partition_is_filling(partition)) {
+        return;
+    }
+    pthread_mutex_lock(&partition->lock);
+    int filling = FILLING;
+    (void)atomic_compare_exchange_strong(&partition->filling, &filling, FILLED_NEWS);
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
 }
 
 /* ---- what is waited for -------------------------------------------------------------

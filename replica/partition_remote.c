@@ -45,7 +45,7 @@ bool partition_observe(struct partition *partition)
 {
     struct released released = {0};
     if (!partition_is_remote(partition)) {
-        return atomic_load(&partition->filling) != FILLING;
+        return !partition_is_filling(partition);
     }
     note_use(partition);
     if (atomic_load(&partition->shown)) {
@@ -80,7 +80,7 @@ bool partition_observe_ended(struct partition *partition)
 bool partition_must_catch_up(struct partition *partition)
 {
     return partition_is_remote(partition) ? !atomic_load(&partition->shown)
-                                          : atomic_load(&partition->filling) == FILLING;
+                                          : partition_is_filling(partition);
 }
 
 bool partition_remote_caught_up(struct partition *partition, int64_t high_watermark)

@@ -107,6 +107,8 @@ bool partition_suspect(struct partition *partition, enum partition_doubt doubt,
 /* Whether the session's deadline has passed without a word from the store. That it is
  * lost, snapshots say. */
 void partition_set_silent(struct partition *partition, bool silent);
+/* Now and then: lets readers go on that have waited long enough after a start. */
+void partition_end_start(struct partition *partition);
 
 /* ---- follower -----------------------------------------------------------------------
  */

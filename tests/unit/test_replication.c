@@ -103,6 +103,86 @@ static void test_dead_processes_are_noticed(void **state)
     replica_rig_until_isr(rig, leader, "t", 3);
 }
 
+/* What crash() makes of the node is as old as now. */
+static void note(struct replica_rig *rig, int id)
+{
+    replica_rig_kill(rig, id); /* writes what is to be old */
+    replica_rig_start(rig, id);
+    replica_rig_run(rig, id, "cp checkpoint c.old && cp running.json r.old");
+}
+
+static void crash(struct replica_rig *rig, int id)
+{
+    replica_rig_kill(rig, id);
+    replica_rig_run(rig, id, "mv c.old checkpoint && mv r.old running.json");
+}
+
+static void assert_committed(struct partition *partition, int64_t offset)
+{
+    struct partition_status status;
+    partition_status_get(partition, &status);
+    assert_int_equal(status.high_watermark.offset, offset);
+}
+
+/* What was written down of the high watermark is old after a crash; who looks right
+ * then sees what could be seen before. */
+static void test_nothing_disappears_over_a_crash(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    for (int id = 1; id <= 3; id++) {
+        note(rig, id);
+        struct partition *partition = replica_rig_partition(rig, id, "t");
+        assert_int_equal(node_append(partition, "x\n", NULL), 0);
+        replica_rig_until_committed(partition, id);
+        partition_unref(partition);
+        crash(rig, id);
+        replica_rig_start(rig, id);
+        partition = replica_rig_partition(rig, id, "t");
+        while (!partition_observe(partition)) {
+            rig_pause();
+        }
+        assert_committed(partition, id);
+        partition_unref(partition);
+        replica_rig_until_isr(rig, id, "t", 3);
+    }
+}
+
+static void count_opened(struct open_waiter *waiter)
+{
+    atomic_fetch_add((atomic_int *)(void *)(waiter + 1), 1);
+}
+
+/* Where nobody can tell, what is there is shown after a while. */
+static void test_a_start_alone_is_not_held_up(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct {
+        struct open_waiter waiter;
+        atomic_int opened;
+    } look = {.waiter = {.opened = count_opened}};
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int follower = leader % 3 + 1;
+    note(rig, follower);
+    crash(rig, follower);
+    replica_rig_cut_off(rig, leader);
+    replica_rig_start(rig, follower);
+    struct broker *broker = rig->nodes[follower].broker;
+    struct partition *partition = replica_rig_partition(rig, follower, "t");
+    const struct topic_id id = partition->topic_id;
+    assert_false(partition_observe(partition));
+    assert_int_equal(broker_await_partition(broker, &id, 0, &look.waiter), 0);
+    assert_int_equal(atomic_load(&look.opened), 0);
+    replica_rig_later(rig, 2000);
+    while (!atomic_load(&look.opened)) {
+        rig_pause();
+    }
+    assert_true(partition_observe(partition));
+    assert_committed(partition, 0);
+    partition_unref(partition);
+}
+
 /* What only the old leader had goes, once it follows the new one. */
 static void test_diverging_tail_is_cut(void **state)
 {
@@ -465,6 +545,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_replica_has_it, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_failover_and_return, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_nothing_disappears_over_a_crash, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_a_start_alone_is_not_held_up, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_diverging_tail_is_cut, open_rig,
                                         close_rig),
