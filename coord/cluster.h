@@ -48,6 +48,8 @@ bool topic_id_equal(const struct topic_id *a, const struct topic_id *b);
  * not
  * "." or "..". 0 or E_INVALID_NAME. */
 int topic_name_check(const char *name);
+/* Whether topicfs keeps it for itself: it begins with "__". */
+bool topic_name_is_internal(const char *name);
 
 /* Messages that an election may have lost; of the last one. */
 struct partition_loss {
@@ -217,6 +219,13 @@ void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *a
 int cluster_create_topic(struct cluster *cluster, const char *name,
                          const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
                          char *why, size_t why_size);
+/*
+ * A topic that topicfs keeps for itself, whose name begins with "__": it belongs to the
+ * owner of topics/, with mode 0700. -EPERM for who wants to delete it, or to add
+ * partitions. Else as cluster_create_topic().
+ */
+int cluster_create_internal(struct cluster *cluster, const char *name,
+                            const cJSON *settings, char *why, size_t why_size);
 int cluster_delete_topic(struct cluster *cluster, const char *name, char *why,
                          size_t why_size);
 /* `partition` must be the next number: E_INVALID_PARTITION otherwise, -EEXIST if there.

@@ -223,6 +223,11 @@ int admin_request_read(enum admin_operation operation, const cJSON *json,
         if (rc == E_UNKNOWN_TOPIC && skip_absent) {
             out->count--;
             rc = 0;
+        } else if (rc == 0 && operation == ADMIN_DELETE &&
+                   topic_name_is_internal(item->topic->topic.name)) {
+            refuse(&reader, "topic %s: can't be deleted: topicfs itself uses it",
+                   item->topic->topic.name);
+            rc = -EPERM;
         }
         if (rc != 0)
             break;

@@ -33,7 +33,7 @@ static int check_new_name(const struct snapshot *base, const char *name, bool in
         cluster_explain(why, why_size, "%s", err_text(E_INVALID_NAME));
         return E_INVALID_NAME;
     }
-    if (!internal && strncmp(name, "__", 2) == 0) {
+    if (!internal && topic_name_is_internal(name)) {
         cluster_explain(
             why, why_size,
             "topic %s: names that begin with __ are kept for topicfs itself", name);
@@ -275,6 +275,7 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
 
 struct creation { /* of one topic, over all attempts */
     const char *name;
+    bool internal;
     const cJSON *settings;
     struct topic_id id;
     struct attributes attributes;
@@ -295,7 +296,7 @@ static int create_once(struct cluster *cluster, const struct creation *creation,
     /* An attempt of which the store did not tell the outcome came to pass. */
     if (cluster_snapshot_topic_by_id(&base->shown, &creation->id))
         return cluster_end(cluster, base, 0);
-    rc = check_new_name(base, topic.name, false, why, why_size);
+    rc = check_new_name(base, topic.name, creation->internal, why, why_size);
     if (rc == 0)
         rc = cluster_live(base, &live);
     if (rc == 0)
@@ -314,21 +315,41 @@ static int create_once(struct cluster *cluster, const struct creation *creation,
     return cluster_end(cluster, base, rc);
 }
 
+static int create_topic(struct cluster *cluster, struct creation *creation, char *why,
+                        size_t why_size)
+{
+    int attempts = 0, rc;
+
+    creation->attributes.created_ms = now_ms(cluster);
+    rc = new_topic_id(&creation->id);
+    if (rc != 0)
+        return rc;
+    do
+        rc = create_once(cluster, creation, why, why_size);
+    while (cluster_again(&rc, &attempts));
+    return wait_for_leaders(cluster, creation->name, rc);
+}
+
 int cluster_create_topic(struct cluster *cluster, const char *name,
                          const cJSON *settings, uid_t uid, gid_t gid, mode_t mode,
                          char *why, size_t why_size)
 {
     struct creation creation = {.name = name, .settings = settings};
-    int attempts = 0, rc;
 
-    creation.attributes = (struct attributes){uid, gid, mode & 07777, now_ms(cluster)};
-    rc = new_topic_id(&creation.id);
-    if (rc != 0)
-        return rc;
-    do
-        rc = create_once(cluster, &creation, why, why_size);
-    while (cluster_again(&rc, &attempts));
-    return wait_for_leaders(cluster, name, rc);
+    creation.attributes = (struct attributes){uid, gid, mode & 07777, 0};
+    return create_topic(cluster, &creation, why, why_size);
+}
+
+int cluster_create_internal(struct cluster *cluster, const char *name,
+                            const cJSON *settings, char *why, size_t why_size)
+{
+    struct creation creation = {.name = name, .settings = settings, .internal = true};
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(cluster);
+
+    creation.attributes =
+        (struct attributes){snapshot->topics_uid, snapshot->topics_gid, 0700, 0};
+    cluster_snapshot_put(snapshot);
+    return create_topic(cluster, &creation, why, why_size);
 }
 
 /* A topic of which the logs are here and the store's entries are not. */
@@ -491,6 +512,17 @@ void cluster_add_tombstone_pruning(struct cluster *cluster, struct txn *txn,
     free(sorted);
 }
 
+/* What the cluster itself keeps in a topic is not to be lost by mistake, and the number
+ * of its partitions says where it is. */
+static int refuse_internal(const char *name, const char *what, char *why,
+                           size_t why_size)
+{
+    if (!topic_name_is_internal(name))
+        return 0;
+    cluster_explain(why, why_size, "topic %s: %s: topicfs itself uses it", name, what);
+    return -EPERM;
+}
+
 /* *id: the topic that is deleted, whatever has its name by the next attempt. */
 static int delete_once(struct cluster *cluster, const char *name, struct topic_id *id,
                        bool again, char *why, size_t why_size)
@@ -506,6 +538,9 @@ static int delete_once(struct cluster *cluster, const char *name, struct topic_i
         return cluster_end(cluster, base, 0);
     if (!topic)
         return cluster_end(cluster, base, unknown_topic(name, why, why_size));
+    rc = refuse_internal(name, "can't be deleted", why, why_size);
+    if (rc != 0)
+        return cluster_end(cluster, base, rc);
     *id = topic->topic.id;
     txn_init(&txn, cluster->prefix);
     cluster_add_deletion(cluster, &txn, topic);
@@ -586,6 +621,8 @@ static int add_partition_once(struct cluster *cluster, const char *name,
     topic = snapshot_topic_get(base, name);
     rc = topic ? check_next_partition(name, topic, partition, why, why_size)
                : unknown_topic(name, why, why_size);
+    if (rc == 0)
+        rc = refuse_internal(name, "can't get more partitions", why, why_size);
     if (rc == 0)
         rc = cluster_live(base, &live);
     if (rc == 0)

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+bool topic_name_is_internal(const char *name)
+{
+    return strncmp(name, "__", 2) == 0;
+}
+
 int topic_name_check(const char *name)
 {
     size_t length = strlen(name);

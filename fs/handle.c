@@ -69,8 +69,9 @@ void handle_table_free(struct handle_table *table)
 
 /* ---- open ------------------------------------------------------------------------ */
 
-static int handle_check_flags(enum tree_kind kind, int flags)
+static int handle_check_flags(const struct tree_place *place, int flags)
 {
+    enum tree_kind kind = place->kind;
     bool writing = (flags & O_ACCMODE) != O_RDONLY;
     if (tree_is_dir(kind))
         return writing ? -EISDIR : 0;
@@ -80,7 +81,8 @@ static int handle_check_flags(enum tree_kind kind, int flags)
         return -EPERM;
     if (!writing)
         return 0;
-    if (kind != TREE_LOG && kind != TREE_APPEND)
+    if ((kind != TREE_LOG && kind != TREE_APPEND) ||
+        topic_name_is_internal(place->topic))
         return -EPERM;
     return (flags & O_APPEND) != 0 ? 0 : -EPERM;
 }
@@ -172,7 +174,7 @@ int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t t
                 struct handle **out)
 {
     struct handle_table *table = mounted->handles;
-    int rc = handle_check_flags(node->place.kind, flags);
+    int rc = handle_check_flags(&node->place, flags);
     if (rc < 0)
         return rc;
     struct handle *handle = calloc(1, sizeof *handle);

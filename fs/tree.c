@@ -429,6 +429,8 @@ static int tree_list_topics(const struct tree *tree, const struct tree_place *pa
     place.kind = TREE_TOPIC;
     for (uint32_t i = 0; i < snapshot->topic_count && rc == 0; i++) {
         const struct topic *topic = snapshot->topics[i];
+        if (topic_name_is_internal(topic->name))
+            continue; /* by name alone */
         place.topic_id = topic->id;
         (void)snprintf(place.topic, sizeof place.topic, "%s", topic->name);
         rc = fn(arg, topic->name, &place);

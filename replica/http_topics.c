@@ -15,6 +15,8 @@ static int check_modes(const struct http_user *user,
         return -EACCES;
     if (topic == NULL)
         return E_UNKNOWN_TOPIC;
+    if ((want & HTTP_WRITE) != 0 && topic_name_is_internal(topic->name))
+        return -EPERM;
     return http_user_allows(user, topic->uid, topic->gid, topic->mode,
                             want | HTTP_EXECUTE)
                ? 0
@@ -81,25 +83,56 @@ struct partition *http_topics_partition(const struct http_topics *topics,
 /* ---- GET /topics --------------------------------------------------------------------
  */
 
+/* Whether topics that topicfs keeps for itself are asked for, too; *why: what is wrong
+ * with the question. */
+static bool wants_internal(const struct http_target *target, const char **why)
+{
+    static const char *const names[] = {"internal", NULL};
+    const char *internal = http_target_argument(target, "internal");
+
+    *why = NULL;
+    if (http_target_unknown(target, names) != NULL)
+        *why = "the argument may be: internal";
+    else if (internal != NULL && strcmp(internal, "true") != 0 &&
+             strcmp(internal, "false") != 0)
+        *why = "internal is true or false";
+    return internal != NULL && strcmp(internal, "true") == 0;
+}
+
+static void list_names(const struct cluster_snapshot *snapshot, bool internal,
+                       struct buf *text)
+{
+    const char *separator = "";
+
+    buf_adds(text, "[");
+    for (uint32_t i = 0; i < snapshot->topic_count; i++) {
+        const char *name = snapshot->topics[i]->name;
+
+        if (!internal && topic_name_is_internal(name))
+            continue;
+        buf_adds(text, separator);
+        json_quote(text, name, strlen(name));
+        separator = ",";
+    }
+    buf_adds(text, "]\n");
+}
+
 static void list(struct http_request *request)
 {
     const struct http_topics *topics = http_request_argument(request);
+    const char *why;
+    bool internal = wants_internal(http_request_target(request), &why);
     const struct cluster_snapshot *snapshot = cluster_snapshot_get(topics->cluster);
     struct buf text;
 
     if (!http_user_allows(http_request_user(request), snapshot->topics_uid,
                           snapshot->topics_gid, snapshot->topics_mode, HTTP_READ)) {
         http_reply_error(request, -EACCES, NULL);
+    } else if (why != NULL) {
+        http_reply_error(request, -EINVAL, why);
     } else {
         buf_init(&text, SIZE_MAX / 2);
-        buf_adds(&text, "[");
-        for (uint32_t i = 0; i < snapshot->topic_count; i++) {
-            const char *name = snapshot->topics[i]->name;
-
-            buf_adds(&text, i > 0 ? "," : "");
-            json_quote(&text, name, strlen(name));
-        }
-        buf_adds(&text, "]\n");
+        list_names(snapshot, internal, &text);
         http_reply_text(request, 200, "application/json", &text);
     }
     cluster_snapshot_put(snapshot);

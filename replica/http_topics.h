@@ -1,7 +1,7 @@
 /*
  * Topics over HTTP, for clients that have no mount:
  *
- *     GET  /topics                      ["orders", ...]
+ *     GET  /topics?internal=            ["orders", ...]
  *     GET  /topics/<t>                  name, id, config, partitions
  *     GET  /topics/<t>/<p>/state        as the file of that name
  *     GET  /topics/<t>/<p>?from=&max_bytes=&wait_ms=    messages, whole lines

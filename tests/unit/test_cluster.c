@@ -231,6 +231,40 @@ static void owners_are_kept(void **state)
     cluster_snapshot_put(snapshot);
 }
 
+static void internal_topics_are_kept(void **state)
+{
+    struct fixture *f = *state;
+    const struct cluster_snapshot *snapshot;
+    const struct topic *t;
+    cJSON *settings = json("{\"partitions\":3,\"cleanup_policy\":\"compact\"}");
+
+    assert_int_equal(cluster_set_owner(f->cluster, NULL, 7, 8, 01777), 0);
+    assert_int_equal(
+        cluster_create_internal(f->cluster, "__t", settings, f->why, sizeof(f->why)),
+        0);
+    assert_int_equal(
+        cluster_create_internal(f->cluster, "__t", settings, f->why, sizeof(f->why)),
+        E_TOPIC_EXISTS);
+    cJSON_Delete(settings);
+    t = topic(f, "__t", &snapshot);
+    assert_int_equal(t->partition_count, 3);
+    assert_int_equal(t->config.cleanup_policy, CLEANUP_COMPACT);
+    assert_int_equal(t->uid, 7);
+    assert_int_equal(t->gid, 8);
+    assert_int_equal(t->mode, 0700);
+    cluster_snapshot_put(snapshot);
+    assert_int_equal(cluster_delete_topic(f->cluster, "__t", f->why, sizeof(f->why)),
+                     -EPERM);
+    assert_non_null(strstr(f->why, "__t: can't be deleted"));
+    assert_int_equal(
+        cluster_add_partition(f->cluster, "__t", 3, f->why, sizeof(f->why)), -EPERM);
+    assert_int_equal(admin(f, "delete_topics", "{\"version\":1,\"topics\":[\"__t\"]}"),
+                     -EPERM);
+    assert_non_null(strstr(f->why, "__t: can't be deleted"));
+    assert_int_equal(set_config(f, "__t", "{\"segment_ms\":60000}"), 0);
+    assert_int_equal(set_config(f, "__t", "{\"cleanup_policy\":\"delete\"}"), 0);
+}
+
 static void lost_topics_are_adopted(void **state)
 {
     struct fixture *f = *state;
@@ -498,6 +532,7 @@ int main(void)
         TEST(settings_are_the_topics_own),
         TEST(a_whole_config_can_be_written_back),
         TEST(owners_are_kept),
+        TEST(internal_topics_are_kept),
         TEST(lost_topics_are_adopted),
         TEST(foreign_values_are_ignored),
         TEST(another_node_id_leads_nothing),
