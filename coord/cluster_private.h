@@ -143,6 +143,12 @@ void cluster_wake(struct cluster *cluster);
 /* Live brokers of a snapshot; the ids are to be freed. 0 or -ENOMEM. */
 int cluster_live(const struct snapshot *snapshot, struct id_list *out);
 
+/* E_UNKNOWN_TOPIC, with the reason. */
+int cluster_unknown_topic(const char *name, char *why, size_t why_size);
+/* -EPERM, with the reason, for a topic that topicfs keeps for itself; else 0. */
+int cluster_refuse_internal(const char *name, const char *what, char *why,
+                            size_t why_size);
+
 /* Adds to a txn what deletes a topic, and its tombstone. */
 void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
                           const struct snapshot_topic *topic);
