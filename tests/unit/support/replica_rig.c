@@ -85,6 +85,9 @@ static int start_server(struct replica_rig *rig, int id, char *why, size_t why_s
     int rc = http_server_new(&server, &node->server);
     rc = rc ? rc : peer_routes_new(&routes, &node->routes, why, why_size);
     rc = rc ? rc : peer_routes_add(node->routes, node->server);
+    if (!rc && rig->parts) {
+        rig->parts->start(rig, id);
+    }
     return rc ? rc : http_server_start(node->server, why, why_size);
 }
 
@@ -163,6 +166,9 @@ static void end_node(struct replica_rig *rig, int id, bool silently)
     struct replica_node *node = &rig->nodes[id];
     broker_interrupt_waiters(node->broker);
     http_server_stop(node->server);
+    if (rig->parts) {
+        rig->parts->stop(rig, id);
+    }
     node->silent_fd = silently ? listen_silently(rig, id) : -1;
     broker_leave(node->broker);
     struct problems *problems = rig->cluster.nodes[id].problems;
@@ -203,8 +209,15 @@ void replica_rig_bury(struct replica_rig *rig, int id)
 
 struct replica_rig *replica_rig_open(int count)
 {
+    return replica_rig_open_with(count, NULL);
+}
+
+struct replica_rig *replica_rig_open_with(int count,
+                                          const struct replica_rig_parts *parts)
+{
     struct replica_rig *rig = calloc(1, sizeof *rig);
     assert_non_null(rig);
+    rig->parts = parts;
     rig->count = count;
     rig_open(&rig->cluster, 0);
     rig->clock = (struct replica_clock){

@@ -33,6 +33,17 @@ struct replica_node {
     struct peer_routes *routes;
     struct http_server *server;
     int silent_fd; /* holds the port of a node that is cut off; -1: none */
+    void *more;    /* what the rig's parts keep */
+};
+
+struct replica_rig;
+
+/* What a test adds to each node. */
+struct replica_rig_parts {
+    /* Before the server starts: routes are added here. */
+    void (*start)(struct replica_rig *rig, int id);
+    /* After it has stopped, before the broker and the cluster are closed. */
+    void (*stop)(struct replica_rig *rig, int id);
 };
 
 /* The shared store's clock, and a bit more. */
@@ -44,7 +55,8 @@ struct replica_clock {
 
 struct replica_rig {
     struct cluster_rig cluster;
-    struct replica_clock clock; /* of the brokers */
+    struct replica_clock clock;            /* of the brokers */
+    const struct replica_rig_parts *parts; /* NULL: none */
     int count;
     struct replica_node nodes[RIG_NODES_MAX + 1]; /* by id */
     pthread_t ticker;
@@ -52,6 +64,8 @@ struct replica_rig {
 };
 
 struct replica_rig *replica_rig_open(int count);
+struct replica_rig *replica_rig_open_with(int count,
+                                          const struct replica_rig_parts *parts);
 void replica_rig_close(struct replica_rig *rig);
 
 /* Puts the brokers' clock forward. */
