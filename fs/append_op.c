@@ -2,6 +2,14 @@
 
 #include <stdlib.h>
 
+static bool take_back(struct append_part *part, enum parking_reason reason,
+                      struct produce_result *result)
+{
+    return reason == PARKING_DEADLINE
+               ? partition_produce_expire(part->handle, &part->waiter, result)
+               : partition_produce_cancel(part->handle, &part->waiter, result);
+}
+
 static void give_up(struct parking_waiter *waiter, enum parking_reason reason);
 static void part_done(struct produce_waiter *waiter,
                       const struct produce_result *result);
@@ -167,8 +175,7 @@ static void give_up(struct parking_waiter *waiter, enum parking_reason reason)
     for (size_t i = 0; i < op->part_count; i++) {
         struct append_part *part = &op->parts[i];
         struct produce_result result;
-        if (part->handle == NULL ||
-            !partition_produce_cancel(part->handle, &part->waiter, &result))
+        if (part->handle == NULL || !take_back(part, reason, &result))
             continue;
         part->result = result;
         part->cancelled = true;

@@ -234,6 +234,9 @@ static bool step(struct sending *sending)
     if (sending->calling && !partition_outbox_ending(sending->partition)) {
         if (partition_outbox_moved(sending->partition, &sending->batch)) {
             leave_leader(sending);
+        } else {
+            sending->due_ms =
+                partition_outbox_expire(sending->partition, &sending->batch, due);
         }
         return true;
     }

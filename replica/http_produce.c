@@ -126,7 +126,7 @@ static void on_expired(struct http_request *request)
         struct produce_result result;
 
         if (part->partition != NULL &&
-            partition_produce_cancel(part->partition, &part->waiter, &result)) {
+            partition_produce_expire(part->partition, &part->waiter, &result)) {
             part->result = result;
             finish_one(produce);
         }

@@ -114,6 +114,15 @@ bool partition_produce_cancel(struct partition *partition,
                               struct produce_result *result);
 
 /*
+ * The same when its time is over. Only, a write that is just on its way to the leader
+ * may be refused there, and then nothing of it is stored: it is given a moment more to
+ * learn that. false: done() ran, or will within OUTBOX_SETTLE_MS.
+ */
+bool partition_produce_expire(struct partition *partition,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result);
+
+/*
  * Goes on with what partition_produce_cancel() left: by its ticket, or by its end and
  * epoch until it is committed. Results as partition_produce(); or PRODUCE_GONE: nothing
  * of it is known to be in the log, and it is to be produced anew. That is certain where

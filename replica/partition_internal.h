@@ -285,6 +285,8 @@ int partition_outbox_add(struct partition *partition, const void *bytes, size_t 
  * was not sent is withdrawn, what was goes on under a ticket. */
 bool partition_outbox_cancel(struct partition *partition, struct produce_waiter *waiter,
                              struct produce_result *result);
+/* [partition->lock] Whether it is left to the forwarder, partition_outbox_expire(). */
+bool partition_outbox_is_sent(const struct produce_waiter *waiter);
 /* [partition->lock] The part of partition_resume() for tickets. */
 int partition_outbox_resume(struct partition *partition, uint64_t ticket,
                             struct produce_waiter *waiter,

@@ -160,6 +160,25 @@ bool partition_outbox_cancel(struct partition *partition, struct produce_waiter 
     return true;
 }
 
+bool partition_outbox_is_sent(const struct produce_waiter *waiter)
+{
+    return waiter->write && waiter->write->sent;
+}
+
+/* [lock] */
+static void expire(struct partition *partition, struct outbox_write *write,
+                   struct released *released)
+{
+    struct produce_waiter *waiter = write->waiter;
+    struct produce_result result = {.error = E_COMMIT_TIMEOUT};
+    if (!detach(partition, write, &result)) {
+        waiter->write = NULL;
+        write->waiter = NULL;
+    }
+    waiter->result = result;
+    DL_APPEND(released->produces, waiter);
+}
+
 /* [lock] */
 static int attach(struct partition *partition, struct outbox_write *write,
                   struct produce_waiter *waiter)
@@ -387,6 +406,27 @@ enum outbox_state partition_outbox_next(struct partition *partition,
     pthread_mutex_unlock(&partition->append_lock);
     partition_release(partition, &released);
     return state;
+}
+
+int64_t partition_outbox_expire(struct partition *partition, struct outbox_batch *batch,
+                                int64_t due_ms)
+{
+    struct released released = {0};
+    int64_t now_ms = clock_mono_ms(partition->clock);
+    struct outbox_write *write;
+    pthread_mutex_lock(&partition->lock);
+    DL_FOREACH(batch->writes, write)
+    {
+        int64_t end_ms = write->deadline_ms + OUTBOX_SETTLE_MS;
+        if (write->waiter && end_ms <= now_ms) {
+            expire(partition, write, &released);
+        } else if (write->waiter && end_ms < due_ms) {
+            due_ms = end_ms;
+        }
+    }
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
+    return due_ms;
 }
 
 int partition_outbox_append(struct partition *partition,

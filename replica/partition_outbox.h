@@ -21,7 +21,11 @@
 #include "replica/partition.h"
 #include "replica/peer_wire.h"
 
-enum { OUTBOX_BATCH_BYTES = 1 << 20, OUTBOX_NODE_BYTES = 64 << 20 };
+enum {
+    OUTBOX_BATCH_BYTES = 1 << 20,
+    OUTBOX_NODE_BYTES = 64 << 20,
+    OUTBOX_SETTLE_MS = 300, /* after its time, to learn that a write was refused */
+};
 
 struct outbox_write;
 
@@ -57,6 +61,12 @@ int partition_outbox_append(struct partition *partition,
                             const struct outbox_batch *batch,
                             struct produce_waiter *waiter,
                             struct produce_result *result);
+
+/* Who waits for a write of the batch is told that its fate is not known, once its time
+ * and OUTBOX_SETTLE_MS are over; the write goes on. Returns when to look again, at the
+ * latest `due_ms`. */
+int64_t partition_outbox_expire(struct partition *partition, struct outbox_batch *batch,
+                                int64_t due_ms);
 
 struct outbox_outcome {
     int error;     /* 0: as its acks ask for */

@@ -282,9 +282,8 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
     return partition_append(partition, rc, &batch, bytes, waiter, result);
 }
 
-bool partition_produce_cancel(struct partition *partition,
-                              struct produce_waiter *waiter,
-                              struct produce_result *result)
+static bool take_back(struct partition *partition, struct produce_waiter *waiter,
+                      bool leave_sent, struct produce_result *result)
 {
     pthread_mutex_lock(&partition->lock);
     bool parked = waiter->parked;
@@ -294,9 +293,25 @@ bool partition_produce_cancel(struct partition *partition,
         *result = waiter->result;
         result->error = E_COMMIT_TIMEOUT;
     }
-    bool withdrawn = !parked && partition_outbox_cancel(partition, waiter, result);
+    bool left = leave_sent && partition_outbox_is_sent(waiter);
+    bool withdrawn =
+        !parked && !left && partition_outbox_cancel(partition, waiter, result);
     pthread_mutex_unlock(&partition->lock);
     return parked || withdrawn;
+}
+
+bool partition_produce_cancel(struct partition *partition,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result)
+{
+    return take_back(partition, waiter, false, result);
+}
+
+bool partition_produce_expire(struct partition *partition,
+                              struct produce_waiter *waiter,
+                              struct produce_result *result)
+{
+    return take_back(partition, waiter, true, result);
 }
 
 /* [lock] Nothing but what was appended in that epoch ends there. */

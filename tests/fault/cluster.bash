@@ -1,6 +1,7 @@
 # A cluster of its own for each test: load it behind ../bats/helpers.
 #
-#     setup() { fresh_cluster 3; }      # $C is the folder, $C/n1 ... the mounts
+#     setup() { fresh_cluster 3; }      # $C is the folder, $C/n1 ... the mounts; sessions
+#                                       # are of $SESSION_S seconds, 2 without it
 #     teardown() { end_cluster; }
 
 CLUSTER=$REPOSITORY/mountscripts/cluster
@@ -11,7 +12,8 @@ fresh_cluster() { # NODES [ARGUMENT of up...]
     C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
     export TOPICFS_CLUSTER_DIR=$C
     # Sessions that end soon, so that no test waits long for what is not refused.
-    within 60 "$CLUSTER" up "$@" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
+    within 60 "$CLUSTER" up "$@" \
+        -o "session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s" >/dev/null
 }
 
 end_cluster() {
@@ -21,8 +23,12 @@ end_cluster() {
         kill -CONT "$pid" 2>/dev/null || true
         kill -KILL "$pid" 2>/dev/null || true
     done
+    # A process that is stopped would keep whoever looks at its mount.
+    cat "$C"/run/*.pid 2>/dev/null | while read -r pid _; do
+        kill -CONT "$pid" 2>/dev/null || true
+    done
     if [ -z "${BATS_TEST_COMPLETED-}" ]; then
-        "$CLUSTER" status || true
+        within 60 "$CLUSTER" status || true
         for log in "$C"/run/n*.log; do
             echo "--- $log"
             tail -n 40 "$log"
@@ -47,6 +53,13 @@ cluster_topic() { # NAME [JSON]: three replicas, and every node has it
         wait_for 10 test -e "$mount/topics/$1/0/log"
     done
     wait_for 10 led "$1"
+}
+
+pid_of() { # NODE or member of etcd
+    case $1 in
+    etcd*) cut -d' ' -f1 "$C/run/$1.pid" ;;
+    *) cut -d' ' -f1 "$C/run/n$1.pid" ;;
+    esac
 }
 
 state_of() { # TOPIC KEY [MOUNT]

@@ -14,10 +14,6 @@ setup() {
 }
 teardown() { end_cluster; }
 
-pid_of() { # NODE
-    cut -d' ' -f1 "$C/run/n$1.pid"
-}
-
 start_waiting() { # LINE: in $WAITING
     background "$PYTHON" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
