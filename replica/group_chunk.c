@@ -1,0 +1,191 @@
+#include "replica/group_chunk.h"
+
+#include "replica/lines.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { MORE_BYTES = 64 * 1024 };
+
+struct reading {
+    struct partition *partition;
+    const struct chunk_place *place;
+    struct buf *out;
+    size_t before; /* bytes that `out` had */
+};
+
+static const char *bytes_of(const struct reading *reading)
+{
+    return reading->out->data + reading->before;
+}
+
+static size_t length_of(const struct reading *reading)
+{
+    return reading->out->length - reading->before;
+}
+
+static void cut_to(struct reading *reading, size_t length)
+{
+    struct buf *out = reading->out;
+    if (out->data) {
+        out->length = reading->before + length;
+        out->data[out->length] = '\0';
+    }
+}
+
+static int copy_extent(const struct extent *extent, char *bytes)
+{
+    size_t done = 0;
+    while (done < extent->length) {
+        ssize_t n = pread(extent->fd, bytes + done, extent->length - done,
+                          extent->at + (off_t)done);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? -errno : -EIO;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* Appends up to `wanted` bytes; less only at the end. An error after the first bytes is
+ * left to the next read. */
+static int read_bytes(struct reading *reading, size_t wanted)
+{
+    size_t first = length_of(reading);
+    int rc = 0;
+    while (!rc && length_of(reading) < wanted) {
+        struct extent extent = {.fd = -1};
+        size_t had = length_of(reading);
+        rc = partition_read(reading->partition, reading->place->position + (int64_t)had,
+                            wanted - had, reading->place->rewrites, &extent);
+        if (rc || extent.length == 0) {
+            extent_release(&extent);
+            break;
+        }
+        char *bytes = buf_extend(reading->out, extent.length);
+        rc = bytes ? copy_extent(&extent, bytes) : buf_error(reading->out);
+        extent_release(&extent);
+        if (rc && bytes) {
+            cut_to(reading, had);
+        }
+    }
+    return buf_error(reading->out) || length_of(reading) == first ? rc : 0;
+}
+
+/* Reads until there is a whole line, and cuts behind the last one. */
+static int read_lines(struct reading *reading, size_t wanted, size_t most)
+{
+    size_t had = 0;
+    for (;;) {
+        int rc = read_bytes(reading, wanted);
+        if (rc) {
+            return rc;
+        }
+        size_t length = length_of(reading);
+        const char *last = length > 0 ? memrchr(bytes_of(reading), '\n', length) : NULL;
+        if (last) {
+            cut_to(reading, (size_t)(last - bytes_of(reading)) + 1);
+            return 0;
+        }
+        if (length == had || length >= most) {
+            cut_to(reading, 0);
+            return 0;
+        }
+        had = length;
+        wanted = length * 2 > MORE_BYTES ? length * 2 : MORE_BYTES;
+        wanted = wanted > most ? most : wanted;
+    }
+}
+
+static int64_t end_of(const struct batch *batch)
+{
+    return batch->position + batch->length;
+}
+
+/* The last batch of the run from `first` on whose offsets have no gap, up to `end`. */
+static int last_of_run(const struct reading *reading, const struct batch *first,
+                       int64_t end, struct batch *last)
+{
+    *last = *first;
+    while (end_of(last) < end) {
+        struct batch next;
+        int rc = partition_batch_at(reading->partition, end_of(last),
+                                    reading->place->rewrites, &next);
+        if (rc) {
+            return rc;
+        }
+        if (next.base_offset != last->base_offset + last->message_count) {
+            break;
+        }
+        *last = next;
+    }
+    return 0;
+}
+
+/* Cuts at the first gap of offsets that compaction left. */
+static int cut_at_gap(struct reading *reading, const struct batch *first,
+                      int64_t first_offset, struct batch *last)
+{
+    int64_t position = reading->place->position;
+    int64_t end = position + (int64_t)length_of(reading);
+    *last = *first;
+    if (end <= end_of(first)) {
+        return 0;
+    }
+    int rc =
+        partition_batch_at(reading->partition, end - 1, reading->place->rewrites, last);
+    if (rc) {
+        return rc;
+    }
+    /* Offsets rise by one a line or more: with as many lines there is no gap. */
+    size_t lines = lines_count(bytes_of(reading), (size_t)(last->position - position));
+    if (last->base_offset == first_offset + (int64_t)lines) {
+        return 0;
+    }
+    rc = last_of_run(reading, first, end, last);
+    if (!rc && end_of(last) < end) {
+        cut_to(reading, (size_t)(end_of(last) - position));
+    }
+    return rc;
+}
+
+int group_chunk_read(struct partition *partition, struct chunk_place *place,
+                     size_t max_bytes, bool one_batch, struct buf *out,
+                     struct group_chunk *chunk)
+{
+    struct reading reading = {
+        .partition = partition, .place = place, .out = out, .before = out->length};
+    struct batch first;
+    struct batch last;
+    chunk->count = 0;
+    int rc = partition_batch_at(partition, place->position, place->rewrites, &first);
+    if (rc) {
+        return rc == -ENOENT ? 0 : rc;
+    }
+    size_t left = (size_t)(end_of(&first) - place->position);
+    size_t wanted = max_bytes > 0 ? max_bytes : 1;
+    rc = read_lines(&reading, one_batch && wanted > left ? left : wanted,
+                    one_batch || left > wanted ? left : SIZE_MAX);
+    if (rc || length_of(&reading) == 0) {
+        return rc;
+    }
+    int64_t offset =
+        place->position == first.position ? first.base_offset : place->offset;
+    rc = cut_at_gap(&reading, &first, offset, &last);
+    if (rc) {
+        cut_to(&reading, 0);
+        return rc;
+    }
+    size_t length = length_of(&reading);
+    chunk->count = (uint32_t)lines_count(bytes_of(&reading), length);
+    chunk->first_offset = offset;
+    chunk->next_offset = offset + chunk->count;
+    chunk->leader_epoch = last.leader_epoch;
+    chunk->timestamp_ms = first.timestamp_ms;
+    place->position += (int64_t)length;
+    place->offset = chunk->next_offset;
+    return 0;
+}
