@@ -142,12 +142,24 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
     }
 }
 
+static bool brings_nothing(const struct fetch_request *request,
+                           const struct fetch_answer *answer)
+{
+    return answer->kind == FETCH_DATA && request->fetch_offset >= answer->log_end &&
+           request->log_start >= answer->log_start;
+}
+
 bool fetch_may_wait(const struct fetch_request *request,
                     const struct fetch_answer *answer)
 {
-    return answer->kind == FETCH_DATA && request->fetch_offset >= answer->log_end &&
-           request->high_watermark >= answer->high_watermark &&
-           request->log_start >= answer->log_start;
+    return brings_nothing(request, answer) &&
+           request->high_watermark >= answer->high_watermark;
+}
+
+bool fetch_may_hold(const struct fetch_request *request,
+                    const struct fetch_answer *answer)
+{
+    return request->patient && brings_nothing(request, answer);
 }
 
 void fetch_again(struct partition_core *core, const struct epoch_list *epochs,

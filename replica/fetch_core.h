@@ -29,6 +29,7 @@ struct fetch_request {
     int32_t last_epoch;          /* of its last batch; -1: nothing is known */
     int64_t high_watermark;      /* that it knows */
     int64_t log_start;           /* of its log */
+    bool patient;                /* nobody there waits for the high watermark to rise */
 };
 
 enum fetch_kind {
@@ -58,6 +59,11 @@ void fetch_take(struct partition_core *core, const struct epoch_list *epochs,
 
 /* Has the answer nothing that the follower does not know? Then it may wait for some. */
 bool fetch_may_wait(const struct fetch_request *request,
+                    const struct fetch_answer *answer);
+
+/* Or nothing but a higher watermark? A patient follower may be let wait a little, if
+ * more is about to come: it then hears of both at once. */
+bool fetch_may_hold(const struct fetch_request *request,
                     const struct fetch_answer *answer);
 
 /* The answer to a request that waited, by what is true now. It counts nothing. */

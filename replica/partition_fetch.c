@@ -13,38 +13,51 @@ static int64_t log_start(struct partition *partition)
     return bounds.start.offset;
 }
 
+/* [lock] */
+static bool may_hold(const struct partition *partition,
+                     const struct fetch_request *request,
+                     const struct fetch_answer *answer, int64_t now_ms)
+{
+    return partition->streams && now_ms - partition->appended_ms <= FETCH_HOLD_MS &&
+           fetch_may_hold(request, answer);
+}
+
 void partition_fetch(struct partition *partition, const struct fetch_request *request,
-                     struct fetch_answer *answer)
+                     struct fetch_answer *answer, bool *hold)
 {
     struct released released;
+    int64_t now_ms = clock_mono_ms(partition->clock);
     int64_t start = log_start(partition);
     pthread_mutex_lock(&partition->lock);
-    fetch_take(&partition->core, &partition->epochs, start, request,
-               clock_mono_ms(partition->clock), answer);
+    fetch_take(&partition->core, &partition->epochs, start, request, now_ms, answer);
     partition_collect(partition, &released);
     /* One that is not in sync may be by now. */
     released.tell = released.tell ||
                     (partition->core.role == ROLE_LEADER &&
                      core_isr_size(&partition->core) < partition->core.replica_count);
     answer->high_watermark = partition->core.high_watermark;
+    *hold = may_hold(partition, request, answer, now_ms);
     pthread_mutex_unlock(&partition->lock);
     partition_release(partition, &released);
 }
 
 /* [lock] */
-static bool may_wait(struct partition *partition, const struct fetch_request *request,
+static bool may_wait(struct partition *partition, const struct fetch_waiter *waiter,
                      int64_t start)
 {
     struct fetch_answer answer;
+    const struct fetch_request *request = &waiter->request;
     fetch_again(&partition->core, &partition->epochs, start, request, &answer);
-    return !partition_refusal(partition) && fetch_may_wait(request, &answer);
+    bool nothing = waiter->hold ? fetch_may_hold(request, &answer)
+                                : fetch_may_wait(request, &answer);
+    return nothing && !partition_refusal(partition);
 }
 
 bool partition_fetch_park(struct partition *partition, struct fetch_waiter *waiter)
 {
     int64_t start = log_start(partition);
     pthread_mutex_lock(&partition->lock);
-    bool parked = may_wait(partition, &waiter->request, start);
+    bool parked = may_wait(partition, waiter, start);
     waiter->parked = parked;
     if (parked) {
         DL_APPEND(partition->fetches, waiter);
@@ -73,7 +86,7 @@ void partition_collect_fetches(struct partition *partition, struct released *rel
     int64_t start = partition->fetches ? log_start(partition) : 0;
     DL_FOREACH_SAFE(partition->fetches, waiter, next)
     {
-        if (!may_wait(partition, &waiter->request, start)) {
+        if (!may_wait(partition, waiter, start)) {
             DL_DELETE(partition->fetches, waiter);
             waiter->parked = false;
             DL_APPEND(released->fetches, waiter);

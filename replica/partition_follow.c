@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { WATCHED_MS = 1000 };
+
 /* [lock] A request acknowledges: where only what is on disk counts, it waits for that.
  */
 static bool is_flushing(struct partition *partition)
@@ -17,6 +19,19 @@ static bool is_flushing(struct partition *partition)
         partition_flush_soon(partition);
     }
     return flushing;
+}
+
+void partition_watch(struct partition *partition)
+{
+    partition->watched_ms = clock_mono_ms(partition->clock);
+}
+
+/* [lock] Who was woken a moment ago is about to wait again. */
+static bool is_watched(const struct partition *partition)
+{
+    return partition->reads || partition->produces || partition->outbox_writes ||
+           partition->outbox_busy || partition->core.remote ||
+           clock_mono_ms(partition->clock) - partition->watched_ms < WATCHED_MS;
 }
 
 void partition_follow_state(struct partition *partition, struct follow_state *out)
@@ -42,6 +57,7 @@ bool partition_follow_request(struct partition *partition, struct fetch_request 
     bool follows = !partition_refusal(partition) && core->role == ROLE_FOLLOWER &&
                    !is_flushing(partition) &&
                    follower_request(core, &partition->epochs, bounds.start.offset, out);
+    out->patient = follows && !is_watched(partition);
     *leader = core->leader;
     pthread_mutex_unlock(&partition->lock);
     return follows;

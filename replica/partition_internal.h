@@ -118,9 +118,12 @@ struct partition {
     struct log_place high_watermark; /* [lock] */
     struct epoch_list epochs;        /* [lock] */
     int64_t last_append_ms;          /* [lock] */
-    uint64_t unclean;                /* [lock] */
-    bool deleted;                    /* [lock] */
-    bool offline;                    /* [lock] */
+    int64_t appended_ms;  /* [lock] when the last append here was, monotonic */
+    bool streams;         /* [lock] and it came soon after the one before */
+    int64_t watched_ms;   /* [lock] when somebody last waited for the high watermark */
+    uint64_t unclean;     /* [lock] */
+    bool deleted;         /* [lock] */
+    bool offline;         /* [lock] */
     bool failed;          /* [lock] its disk did, and others have what was committed */
     bool listed;          /* [lock] as failed or damaged by an earlier process */
     bool stopping;        /* [lock] */
@@ -204,6 +207,8 @@ void partition_release(struct partition *partition, struct released *released);
  * partition_collect(). */
 void partition_fail_produces(struct partition *partition, int64_t end_offset);
 /* [partition->lock] */
+/* [lock] Somebody waits for the high watermark, or for what rises with it. */
+void partition_watch(struct partition *partition);
 void partition_park_produce(struct partition *partition, struct produce_waiter *waiter,
                             int64_t await_offset);
 

@@ -91,6 +91,7 @@ int partition_outbox_add(struct partition *partition, const void *bytes, size_t 
     result->error = 0;
     waiter->result = *result;
     DL_APPEND(partition->outbox_writes, write);
+    partition_watch(partition);
     if (waiter->acks == ACKS_NONE) {
         return 0;
     }

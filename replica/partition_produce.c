@@ -1,5 +1,6 @@
 /* Producing: append, flush, acknowledge. See partition_internal.h for the locks. */
 #include "replica/partition_internal.h"
+#include "replica/partition_replica.h"
 
 #include <string.h>
 #include <utlist.h>
@@ -113,6 +114,16 @@ void partition_park_produce(struct partition *partition, struct produce_waiter *
     waiter->doubtful = false;
     waiter->parked = true;
     DL_APPEND(partition->produces, waiter);
+    if (partition->core.role == ROLE_FOLLOWER) {
+        partition_watch(partition);
+    }
+}
+
+/* [lock] Appends that come so close together are taken for a stream of them. */
+static void note_append(struct partition *partition, int64_t now_ms)
+{
+    partition->streams = now_ms - partition->appended_ms <= FETCH_HOLD_MS;
+    partition->appended_ms = now_ms;
 }
 
 /* [append_lock] The batch was stored: producer state, epochs, places, waiters. */
@@ -139,6 +150,7 @@ static int account(struct partition *partition, const struct batch *batch,
     pthread_mutex_lock(&partition->lock);
     partition->end = end;
     partition->last_append_ms = batch->timestamp_ms;
+    note_append(partition, now_ms);
     (void)epochs_add(&partition->epochs, batch->leader_epoch, batch->base_offset);
     core_appended(&partition->core, end.offset);
     partition_flush_by_policy(partition, now_ms);

@@ -97,6 +97,7 @@ int partition_wait(struct partition *partition, int64_t position,
         waiter->beyond_position = position;
         waiter->parked = true;
         DL_APPEND(partition->reads, waiter);
+        partition_watch(partition);
     }
     pthread_mutex_unlock(&partition->lock);
     return rc;

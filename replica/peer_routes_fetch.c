@@ -18,6 +18,7 @@ struct fetch_part {
     struct partition *partition; /* one reference; NULL: this node has none */
     struct fetch_answer answer;
     struct fetch_batches batches;
+    bool hold;
 };
 
 /* Counted: the request holds a reference, and each parked waiter another. */
@@ -176,12 +177,18 @@ static void wait_for_news(struct fetch_task *task)
     int64_t wait_ms =
         task->fetch.wait_ms < WAIT_MAX_MS ? task->fetch.wait_ms : WAIT_MAX_MS;
     bool news = false;
+    for (uint32_t i = 0; i < task->fetch.count; i++) {
+        if (task->parts[i].hold && wait_ms > FETCH_HOLD_MS) {
+            wait_ms = FETCH_HOLD_MS;
+        }
+    }
     task->waited = true;
     http_request_wait(task->request, wait_ms, on_expired);
     for (uint32_t i = 0; i < task->fetch.count && !news; i++) {
         struct fetch_part *part = &task->parts[i];
         part->waiter = (struct fetch_waiter){.news = on_news,
-                                             .request = task->fetch.items[i].request};
+                                             .request = task->fetch.items[i].request,
+                                             .hold = part->hold};
         atomic_fetch_add(&task->references, 1);
         news = !partition_fetch_park(part->partition, &part->waiter);
         if (news) {
@@ -210,8 +217,8 @@ static bool judge(struct fetch_task *task, uint32_t i)
                                              .sequence = item->request.sequence};
         return false;
     }
-    partition_fetch(part->partition, &item->request, &part->answer);
-    return fetch_may_wait(&item->request, &part->answer);
+    partition_fetch(part->partition, &item->request, &part->answer, &part->hold);
+    return part->hold || fetch_may_wait(&item->request, &part->answer);
 }
 
 static struct fetch_task *make_task(struct http_request *request)

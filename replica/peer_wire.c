@@ -176,7 +176,7 @@ static uint32_t take_count(struct cursor *in, size_t size, uint32_t maximum)
 /* ---- fetch --------------------------------------------------------------------------
  */
 
-enum { FETCH_ITEM_BYTES = TOPIC_ID_BYTES + 4 + 4 + 8 + 8 + 8 + 4 + 8 + 8 + 4 };
+enum { FETCH_ITEM_BYTES = TOPIC_ID_BYTES + 4 + 4 + 8 + 8 + 8 + 4 + 8 + 8 + 2 + 4 };
 
 int peer_fetch_encode(const struct peer_fetch *fetch, struct buf *out)
 {
@@ -195,6 +195,7 @@ int peer_fetch_encode(const struct peer_fetch *fetch, struct buf *out)
         put_i32(out, request->last_epoch);
         put_i64(out, request->high_watermark);
         put_i64(out, request->log_start);
+        put_u16(out, request->patient);
         put_u32(out, item->max_bytes);
     }
     return buf_error(out);
@@ -214,9 +215,11 @@ static void take_fetch_item(struct cursor *in, const struct peer_sender *from,
     request->last_epoch = take_i32(in);
     request->high_watermark = take_i64(in);
     request->log_start = take_i64(in);
+    uint16_t patient = take_u16(in);
+    request->patient = patient == 1;
     item->max_bytes = take_u32(in);
     in->bad = in->bad || request->fetch_offset < 0 || request->log_start < 0 ||
-              request->last_epoch < -1;
+              request->last_epoch < -1 || patient > 1;
 }
 
 int peer_fetch_decode(const void *bytes, size_t length, struct peer_fetch *out)

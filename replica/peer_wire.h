@@ -24,7 +24,7 @@
 #include "replica/index.h"
 
 enum {
-    PEER_VERSION = 1,
+    PEER_VERSION = 2,
     PEER_CLUSTER_MAX = 255,
     PEER_PARTITIONS_MAX = 100000,
     /* A batch may be one line of the greatest max_message_bytes, 64 MiB; a reply has it

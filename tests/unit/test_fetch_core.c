@@ -217,9 +217,33 @@ static void test_a_parked_fetch_is_judged_again(void **state)
     epochs_free(&rig.epochs);
 }
 
+static void test_a_patient_follower_is_kept_for_a_watermark_alone(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    struct fetch_request request = request_of(&rig, 10, 5);
+    request.high_watermark = 4;
+    assert_int_equal(take(&rig, &request, 1), FETCH_DATA);
+    rig.answer.high_watermark = 5;
+    assert_false(fetch_may_wait(&request, &rig.answer));
+    assert_false(fetch_may_hold(&request, &rig.answer));
+    request.patient = true;
+    assert_true(fetch_may_hold(&request, &rig.answer));
+    rig.answer.log_start = 1;
+    assert_false(fetch_may_hold(&request, &rig.answer));
+    rig.answer.log_start = 0;
+    rig.answer.log_end = 11;
+    assert_false(fetch_may_hold(&request, &rig.answer));
+    rig.answer.log_end = 10;
+    rig.answer.kind = FETCH_DIVERGING;
+    assert_false(fetch_may_hold(&request, &rig.answer));
+    epochs_free(&rig.epochs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_patient_follower_is_kept_for_a_watermark_alone),
         cmocka_unit_test(test_epochs_are_checked_both_ways),
         cmocka_unit_test(test_an_observer_counts_nothing),
         cmocka_unit_test(test_a_stale_incarnation_counts_nothing),

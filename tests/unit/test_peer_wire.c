@@ -72,7 +72,8 @@ static void test_fetch(void **state)
                      .acknowledged_offset = 12,
                      .last_epoch = -1,
                      .high_watermark = 11,
-                     .log_start = 3},
+                     .log_start = 3,
+                     .patient = true},
          .max_bytes = 1 << 20},
         {.partition = partition_of(7), .request = {.last_epoch = 4}},
     };
@@ -98,8 +99,10 @@ static void test_fetch(void **state)
     assert_int_equal(got.items[0].request.last_epoch, -1);
     assert_int_equal(got.items[0].request.high_watermark, 11);
     assert_int_equal(got.items[0].request.log_start, 3);
+    assert_true(got.items[0].request.patient);
     assert_int_equal(got.items[0].max_bytes, 1 << 20);
     assert_int_equal(got.items[1].partition.index, 7);
+    assert_false(got.items[1].request.patient);
     peer_fetch_free(&got);
     assert_exact(&bytes, decode_fetch);
     buf_free(&bytes);

@@ -1,5 +1,6 @@
 /* Whole nodes that replicate to each other over HTTP. */
 #include "replica/broker_internal.h"
+#include "replica/partition_replica.h"
 #include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
@@ -55,6 +56,45 @@ static void test_every_replica_has_it(void **state)
             partition_unref(partition);
         }
     }
+}
+
+static void ignore_wake(struct read_waiter *waiter)
+{
+    (void)waiter;
+}
+
+static bool is_patient(struct partition *partition)
+{
+    struct fetch_request request;
+    int32_t leader;
+    assert_true(partition_follow_request(partition, &request, &leader));
+    return request.patient;
+}
+
+/* Where nobody waits, the watermark comes along with what is appended next; where that
+ * does not come, it comes alone. */
+static void test_a_stream_and_its_end(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3,\"flush\":\"os\"}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    struct partition *other = replica_rig_partition(rig, leader % 3 + 1, "t");
+    replica_rig_until_committed(other, 0);
+    assert_true(is_patient(other));
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(node_append(partition, "a\n", NULL), 0);
+    }
+    replica_rig_until_committed(other, 200);
+    struct read_waiter waiter = {.ready = ignore_wake};
+    struct partition_status status;
+    partition_status_get(other, &status);
+    assert_int_equal(partition_wait(other, status.high_watermark.position, &waiter), 0);
+    assert_false(is_patient(other));
+    assert_true(partition_wait_cancel(other, &waiter));
+    assert_false(is_patient(other)); /* it may come back */
+    partition_unref(other);
+    partition_unref(partition);
 }
 
 static void test_failover_and_return(void **state)
@@ -543,6 +583,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_replica_has_it, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_a_stream_and_its_end, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_failover_and_return, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed, open_rig,
                                         close_rig),
