@@ -191,7 +191,8 @@ static int mount_make_parts(struct mount *mount)
     mounted->nodes = node_table_new();
     mounted->handles = handle_table_new();
     mounted->parking = parking_start(params->clock);
-    mounted->operations = operations_start(params->cluster, params->broker);
+    mounted->operations =
+        operations_start(params->cluster, params->broker, mounted->parking);
     mounted->locks = locks_new(mounted->parking);
     if (mounted->nodes == NULL || mounted->handles == NULL ||
         mounted->parking == NULL || mounted->operations == NULL ||

@@ -1,6 +1,7 @@
 #include "fs/operations.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -8,12 +9,14 @@
 struct operations {
     struct cluster *cluster; /* [const] */
     struct broker *broker;   /* [const] */
+    struct parking *parking; /* [const] */
     pthread_t thread;        /* [const] */
     pthread_mutex_t lock;
-    pthread_cond_t wake;     /* [lock] */
-    struct operation *queue; /* [lock] oldest first */
-    size_t waiting;          /* [lock] length of queue */
-    bool stopping;           /* [lock] */
+    pthread_cond_t wake;       /* [lock] */
+    struct operation *queue;   /* [lock] oldest first */
+    size_t waiting;            /* [lock] length of queue */
+    struct operation *running; /* [lock] NULL: none, or its requester was let go */
+    bool stopping;             /* [lock] */
 };
 
 static const char *operation_name(enum operation_kind kind)
@@ -93,8 +96,8 @@ static int operation_run(struct operations *operations,
     return -EINVAL;
 }
 
-static void operation_carry_out(struct operations *operations,
-                                struct operation *operation)
+static int operation_carry_out(struct operations *operations,
+                               const struct operation *operation)
 {
     char why[512] = "";
     int rc = operation_run(operations, operation, why, sizeof why);
@@ -105,7 +108,54 @@ static void operation_carry_out(struct operations *operations,
              operation->kind == OPERATION_ADMIN ? operation->name : "", err_text(rc),
              why[0] != '\0' ? ": " : "", why);
     }
-    operation->done(operation, rc);
+    return rc;
+}
+
+/* The one that has what runs, if anybody still waits for it; it is his to answer. */
+static struct operation *operations_claim(struct operations *operations,
+                                          const struct operation *only)
+{
+    (void)pthread_mutex_lock(&operations->lock);
+    struct operation *operation = operations->running;
+    if (only != NULL && operation != only)
+        operation = NULL;
+    if (operation != NULL)
+        operations->running = NULL;
+    (void)pthread_mutex_unlock(&operations->lock);
+    return operation;
+}
+
+/* The grace after an interrupt is over. */
+static void operation_let_go(struct parking_waiter *waiter, enum parking_reason reason)
+{
+    struct operation *operation =
+        (struct operation *)((char *)waiter - offsetof(struct operation, parked));
+    (void)reason;
+    if (operations_claim(operation->operations, operation) == NULL)
+        return; /* done() is on its way */
+    parking_remove(waiter);
+    operation->done(operation, -EINTR);
+}
+
+/* [lock, released meanwhile] Works on a copy: the requester may be let go. */
+static void operations_run_one(struct operations *operations,
+                               struct operation *operation)
+{
+    struct operation own = *operation;
+    own.json = operation->json != NULL ? cJSON_Duplicate(operation->json, true) : NULL;
+    int rc = operation->json != NULL && own.json == NULL ? -ENOMEM : 0;
+    operation->state = OPERATION_RUNNING;
+    operations->running = operation;
+    (void)pthread_mutex_unlock(&operations->lock);
+    rc = rc < 0 ? rc : operation_carry_out(operations, &own);
+    cJSON_Delete(own.json);
+    operation = operations_claim(operations, NULL);
+    if (operation != NULL) {
+        if (operation->is_parked)
+            parking_remove(&operation->parked);
+        operation->done(operation, rc);
+    }
+    (void)pthread_mutex_lock(&operations->lock);
 }
 
 static void *operations_thread(void *arg)
@@ -120,22 +170,21 @@ static void *operations_thread(void *arg)
         }
         DL_DELETE(operations->queue, operation);
         operations->waiting--;
-        operation->state = OPERATION_RUNNING;
-        (void)pthread_mutex_unlock(&operations->lock);
-        operation_carry_out(operations, operation);
-        (void)pthread_mutex_lock(&operations->lock);
+        operations_run_one(operations, operation);
     }
     (void)pthread_mutex_unlock(&operations->lock);
     return NULL;
 }
 
-struct operations *operations_start(struct cluster *cluster, struct broker *broker)
+struct operations *operations_start(struct cluster *cluster, struct broker *broker,
+                                    struct parking *parking)
 {
     struct operations *operations = calloc(1, sizeof *operations);
     if (operations == NULL)
         return NULL;
     operations->cluster = cluster;
     operations->broker = broker;
+    operations->parking = parking;
     (void)pthread_mutex_init(&operations->lock, NULL);
     (void)pthread_cond_init(&operations->wake, NULL);
     if (pthread_create(&operations->thread, NULL, operations_thread, operations) != 0) {
@@ -192,6 +241,7 @@ void operations_submit(struct operations *operations, struct operation *operatio
         rc = -EBUSY;
     } else {
         operation->state = OPERATION_QUEUED;
+        operation->operations = operations;
         DL_APPEND(operations->queue, operation);
         operations->waiting++;
         (void)pthread_cond_signal(&operations->wake);
@@ -213,6 +263,11 @@ void operations_interrupt(struct operations *operations, struct operation *opera
         operations->waiting--;
         operation->state = OPERATION_INTERRUPTED;
         ended = true;
+    } else if (operations->running == operation && !operation->is_parked) {
+        operation->is_parked = true;
+        parking_waiter_init(&operation->parked, operations->parking, operation_let_go);
+        parking_interrupt(&operation->parked);
+        parking_add(&operation->parked, PARKING_FOREVER, OPERATIONS_GRACE_MS);
     }
     (void)pthread_mutex_unlock(&operations->lock);
     if (ended)

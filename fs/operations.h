@@ -8,18 +8,20 @@
  *     operations_submit(operations, operation);
  *
  * One after the other, in the order of submission. Bounded: beyond OPERATIONS_MAX that
- * wait, done() gets -EBUSY.
+ * wait, done() gets -EBUSY. One that was interrupted while it runs has a moment to end,
+ * for any signal interrupts; then its requester is let go, and it goes on alone.
  */
 #ifndef TOPICFS_OPERATIONS_H
 #define TOPICFS_OPERATIONS_H
 
+#include "fs/parking.h"
 #include "fs/tree.h"
 
 #include "replica/replica.h"
 
 struct operations;
 
-enum { OPERATIONS_MAX = 1024 };
+enum { OPERATIONS_MAX = 1024, OPERATIONS_GRACE_MS = 200 };
 
 enum operation_kind {
     OPERATION_CREATE_TOPIC,  /* topic, uid, gid, mode */
@@ -50,16 +52,21 @@ struct operation {
     gid_t gid;
     mode_t mode;
     cJSON *json; /* borrowed */
-    /* Exactly once: on the operations' thread, in operations_submit() if refused, or in
-     * operations_interrupt(). 0 or a code. */
+    /* Exactly once: on the operations' thread, in operations_submit() if refused, in
+     * operations_interrupt(), or on the timer thread of `parking`. 0 or a code. */
     void (*done)(struct operation *operation, int code);
     enum operation_state state; /* done() may read it */
     /* private: [operations->lock] */
     bool interrupted;
+    bool is_parked; /* its grace has begun */
+    struct parking_waiter parked;
+    struct operations *operations;
     struct operation *prev, *next;
 };
 
-struct operations *operations_start(struct cluster *cluster, struct broker *broker);
+/* All are borrowed. NULL: no memory, no thread. */
+struct operations *operations_start(struct cluster *cluster, struct broker *broker,
+                                    struct parking *parking);
 /* Finishes what runs, ends what waits with -EINTR, and later submissions too; the
  * thread is gone when it returns. */
 void operations_stop(struct operations *operations);
@@ -69,7 +76,8 @@ void operation_init(struct operation *operation, enum operation_kind kind,
                     void (*done)(struct operation *operation, int code));
 void operations_submit(struct operations *operations, struct operation *operation);
 /* An operation that still waits ends with -EINTR, in here; one not yet submitted as
- * soon as it is; one that runs is left alone. Not after done(). */
+ * soon as it is; one that runs with -EINTR after OPERATIONS_GRACE_MS, and may still
+ * come to pass. Not after done(). */
 void operations_interrupt(struct operations *operations, struct operation *operation);
 
 #endif

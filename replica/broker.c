@@ -1,4 +1,5 @@
 #include "replica/broker_internal.h"
+#include "replica/peer_access.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,14 @@ static int start_cleaner(struct broker *broker)
     return cleaner_start(&params, &broker->cleaner);
 }
 
+/* Before anything is changed for a cluster that this node could not be part of. */
+static int check_access(struct broker *broker, char *why, size_t why_size)
+{
+    struct cluster_session session;
+    cluster_session(broker->params.cluster, &session);
+    return session.shared ? peer_access_check(broker->params.config, why, why_size) : 0;
+}
+
 static int start_replication(struct broker *broker)
 {
     struct cluster_session session;
@@ -231,7 +240,8 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     load_checkpoint(broker);
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     why[0] = '\0';
-    int rc = broker_carry_over(broker, why, why_size);
+    int rc = check_access(broker, why, why_size);
+    rc = rc ? rc : broker_carry_over(broker, why, why_size);
     rc = rc ? rc : broker_sort_out_strays(broker);
     rc = rc ? rc : broker_remotes_clear(broker);
     broker_repairs_clear(broker);

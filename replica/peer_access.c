@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,6 +59,25 @@ bool peer_access_suffices(const struct mount_config *config)
         near = near || strncmp(address, loopback[i], strlen(loopback[i])) == 0;
     }
     return near || *config->cluster_key || *config->tls_ca;
+}
+
+int peer_access_check(const struct mount_config *config, char *why, size_t why_size)
+{
+    char key[PEER_KEY_MAX + 1];
+    int rc = peer_access_key(config, key);
+    if (rc < 0) {
+        (void)snprintf(why, why_size, "cluster_key=%s: %s", config->cluster_key,
+                       rc == -EINVAL ? "not one line of 16 to 512 printable characters"
+                                     : err_text(rc));
+    } else if (!peer_access_suffices(config)) {
+        (void)snprintf(
+            why, why_size,
+            "nodes of other machines are to reach this one, and nothing would "
+            "tell them from strangers: give all nodes the same cluster_key");
+        rc = -EACCES;
+    }
+    explicit_bzero(key, sizeof key);
+    return rc < 0 ? rc : 0;
 }
 
 /* Takes a time that says nothing of where they differ. */

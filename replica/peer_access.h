@@ -27,6 +27,10 @@ int peer_access_key(const struct mount_config *config, char key[PEER_KEY_MAX + 1
  * machine can, so the address that others are told must be a loopback one. */
 bool peer_access_suffices(const struct mount_config *config);
 
+/* Whether both hold, as the peer part of this node needs it: 0, or a negative errno and
+ * `why` has the reason. */
+int peer_access_check(const struct mount_config *config, char *why, size_t why_size);
+
 /* `key`: as peer_access_key() gave it. */
 bool peer_access_allowed(const struct http_request *request, const char *key);
 

@@ -31,18 +31,8 @@ int peer_routes_new(const struct peer_routes_params *params, struct peer_routes 
         return -ENOMEM;
     }
     routes->params = *params;
-    int rc = peer_access_key(config, routes->key);
-    if (rc < 0) {
-        (void)snprintf(why, why_size, "cluster_key=%s: %s", config->cluster_key,
-                       rc == -EINVAL ? "not one line of 16 to 512 printable characters"
-                                     : err_text(rc));
-    } else if (!peer_access_suffices(config)) {
-        (void)snprintf(
-            why, why_size,
-            "nodes of other machines are to reach this one, and nothing would "
-            "tell them from strangers: give all nodes the same cluster_key");
-        rc = -EACCES;
-    }
+    int rc = peer_access_check(config, why, why_size);
+    rc = rc < 0 ? rc : peer_access_key(config, routes->key);
     if (rc < 0) {
         free(routes);
         return rc;
