@@ -50,6 +50,8 @@ static void fill(const struct partition_core *core, const struct epoch_list *epo
         .start_epoch = epochs_before(epochs, log_start),
         .log_end = core->log_end_offset,
         .high_watermark = core->high_watermark,
+        .flush_to =
+            core->role == ROLE_LEADER && !observes(request) ? core->flush_to : 0,
     };
 }
 
@@ -91,15 +93,18 @@ static void new_incarnation(struct core_replica *replica, int64_t broker_epoch)
 {
     replica->broker_epoch = broker_epoch;
     replica->log_end_offset = -1;
+    replica->flushed_offset = -1;
     replica->leader_end_at_fetch = INT64_MAX;
 }
 
 static void acknowledge(struct partition_core *core, struct core_replica *replica,
                         const struct fetch_request *request, int64_t now_ms)
 {
-    int64_t end =
-        core->flush_counts ? request->acknowledged_offset : request->fetch_offset;
-    replica->log_end_offset = end < request->fetch_offset ? end : request->fetch_offset;
+    replica->flushed_offset = request->acknowledged_offset < request->fetch_offset
+                                  ? request->acknowledged_offset
+                                  : request->fetch_offset;
+    replica->log_end_offset =
+        core->flush_counts ? replica->flushed_offset : request->fetch_offset;
     if (replica->log_end_offset >= core->log_end_offset) {
         replica->caught_up_ms = now_ms;
     } else if (replica->log_end_offset >= replica->leader_end_at_fetch &&
@@ -146,7 +151,9 @@ static bool brings_nothing(const struct fetch_request *request,
                            const struct fetch_answer *answer)
 {
     return answer->kind == FETCH_DATA && request->fetch_offset >= answer->log_end &&
-           request->log_start >= answer->log_start;
+           request->log_start >= answer->log_start &&
+           (request->flush_to >= answer->flush_to ||
+            request->acknowledged_offset >= answer->flush_to);
 }
 
 bool fetch_may_wait(const struct fetch_request *request,

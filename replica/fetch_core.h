@@ -30,6 +30,7 @@ struct fetch_request {
     int64_t high_watermark;      /* that it knows */
     int64_t log_start;           /* of its log */
     bool patient;                /* nobody there waits for the high watermark to rise */
+    int64_t flush_to;            /* what it knows that it is to flush */
 };
 
 enum fetch_kind {
@@ -50,6 +51,7 @@ struct fetch_answer {
     int32_t start_epoch; /* of what was before log_start; -1: nothing was, or unknown */
     int64_t log_end;
     int64_t high_watermark;
+    int64_t flush_to; /* have this on disk, and say so */
 };
 
 /* Judges the request, counts what it acknowledges, and answers it. */

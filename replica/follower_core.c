@@ -17,6 +17,7 @@ bool follower_request(struct partition_core *core, const struct epoch_list *epoc
         .last_epoch = epochs_last(epochs),
         .high_watermark = core->high_watermark,
         .log_start = log_start,
+        .flush_to = core->flush_to,
     };
     if (!core->flush_counts) {
         out->acknowledged_offset = core->flushed_offset;
@@ -121,5 +122,8 @@ void follower_heard(struct partition_core *core, const struct fetch_answer *answ
 {
     if (answer->high_watermark > core->leader_high_watermark) {
         core->leader_high_watermark = answer->high_watermark;
+    }
+    if (answer->flush_to > core->flush_to) {
+        core->flush_to = answer->flush_to;
     }
 }

@@ -47,8 +47,9 @@ struct follower_step follower_take(const struct partition_core *core,
 bool follower_fits(const struct partition_core *core, const struct epoch_list *epochs,
                    const struct batch *batch);
 
-/* The batches of an answer were appended: takes note of the leader's high watermark.
- * core_advance() then moves this replica's, also after a later flush. */
+/* The batches of an answer were appended: takes note of the leader's high watermark,
+ * and of what it wants to have on disk. core_advance() then moves this replica's, also
+ * after a later flush; core_must_flush() tells whether there is something to flush. */
 void follower_heard(struct partition_core *core, const struct fetch_answer *answer);
 
 #endif

@@ -3,6 +3,7 @@
 #include "replica/partition_internal.h"
 #include "replica/partition_outbox.h"
 #include "replica/peer_thread.h"
+#include "replica/sync_sender.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct forwarder {
     struct forwarder_params params; /* [const] */
     struct peer_thread thread;
     struct sending *sendings; /* [thread] */
+    struct sync_sender syncs; /* [thread] */
 
     pthread_mutex_t lock;
     struct sending *done; /* [lock] appends that ended */
@@ -265,7 +267,11 @@ static void take_notice(void *arg, struct partition *partition)
 {
     struct forwarder *forwarder = arg;
     struct sending *sending = NULL;
+    sync_sender_notice(&forwarder->syncs, partition);
     HASH_FIND_PTR(forwarder->sendings, &partition, sending);
+    if (!sending && !partition_outbox_pending(partition)) {
+        return;
+    }
     if (!sending) {
         sending = calloc(1, sizeof *sending);
         if (!sending) {
@@ -299,7 +305,7 @@ static void take_done(struct forwarder *forwarder)
 static int64_t look_at_due(struct forwarder *forwarder)
 {
     int64_t now = now_ms(forwarder);
-    int64_t first = now + IDLE_MS;
+    int64_t first = sync_sender_look(&forwarder->syncs);
     struct sending *sending;
     struct sending *next;
     HASH_ITER(hh, forwarder->sendings, sending, next)
@@ -315,6 +321,7 @@ static int64_t look_at_due(struct forwarder *forwarder)
 static void *forwarder_main(void *arg)
 {
     struct forwarder *forwarder = arg;
+    sync_sender_init(&forwarder->syncs, &forwarder->params, forwarder->thread.client);
     while (peer_thread_take(&forwarder->thread, take_notice, forwarder)) {
         take_done(forwarder);
         peer_client_run(forwarder->thread.client, look_at_due(forwarder));
@@ -330,6 +337,7 @@ static void free_all(struct forwarder *forwarder)
     {
         forget(sending);
     }
+    sync_sender_end(&forwarder->syncs);
     peer_thread_free(&forwarder->thread);
     pthread_mutex_destroy(&forwarder->lock);
     free(forwarder);

@@ -1,10 +1,13 @@
 /*
  * The producer's engine of a node: one thread that sends the writes of all outboxes
  * (partition_outbox.h) to the leaders of their partitions, one batch of a partition at
- * a time, again and again until each one's fate is known or its time is over.
+ * a time, again and again until each one's fate is known or its time is over. It also
+ * asks leaders to make durable what is waited for here (sync_sender.h).
  *
  *     forwarder_start(&params, &forwarder);
- *     forwarder_notice(forwarder, partition);   // it has writes, or who leads changed
+ *     forwarder_notice(forwarder, partition);   // it has writes or waits for a sync,
+ * or
+ *                                               // who leads changed
  *     forwarder_stop(forwarder);
  *
  * forwarder_notice(): any thread.

@@ -175,11 +175,13 @@ static bool see(struct partition *partition)
         .leader_epoch = core->leader_epoch,
         .revision = core->revision,
         .own_end = core->role == ROLE_FOLLOWER ? core_own_end(core) : -1,
+        .synced_to = core->role == ROLE_FOLLOWER ? core_synced_to(core) : -1,
     };
     struct partition_seen *seen = &partition->seen;
     bool news = now.role != seen->role || now.leader != seen->leader ||
                 now.leader_epoch != seen->leader_epoch ||
-                now.revision != seen->revision || now.own_end != seen->own_end;
+                now.revision != seen->revision || now.own_end != seen->own_end ||
+                now.synced_to != seen->synced_to;
     *seen = now;
     return news;
 }
@@ -299,18 +301,6 @@ int partition_refusal(const struct partition *partition)
 /* ---- waiters ------------------------------------------------------------------------
  */
 
-/* [lock] On disk here, and wherever it counts. What came from a leader meanwhile may
- * not have been flushed yet. */
-static bool sync_is_done(struct partition *partition, int64_t end_offset)
-{
-    bool flushed = partition->flushed.offset >= end_offset;
-    if (!flushed && !partition->flush_queued && !partition->flush_due_ms &&
-        partition->end.offset >= end_offset) {
-        partition_flush_soon(partition);
-    }
-    return flushed && core_acknowledged(&partition->core, ACKS_ALL, end_offset);
-}
-
 static bool produce_is_done(struct partition *partition, struct produce_waiter *waiter)
 {
     int refusal = partition_refusal(partition);
@@ -323,7 +313,7 @@ static bool produce_is_done(struct partition *partition, struct produce_waiter *
         return true;
     }
     if (waiter->await_flush) {
-        return sync_is_done(partition, waiter->await_offset);
+        return partition_sync_is_done(partition, waiter);
     }
     if (waiter->doubtful) {
         return partition_doubt_ends(partition, waiter);
@@ -436,6 +426,7 @@ void partition_update(struct partition *partition,
     core_configure(&partition->core, &partition->config);
     set_leadership(partition, snapshot, topic);
     partition_collect(partition, &released);
+    partition_flush_asked(partition);
     if (partition->produces || (partition->config.flush != FLUSH_OS &&
                                 partition->flushed.offset < partition->end.offset)) {
         /* What another policy left, or somebody waits for, falls under this one. */

@@ -82,7 +82,8 @@ struct produce_waiter {
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    bool await_flush;           /* waits for the flush, too */
+    bool await_flush;           /* of partition_sync() */
+    bool durable;               /* of that: the leader, another node, said that it is */
     bool remote;                /* of another node: ends with this node's leadership */
     bool cut;                   /* what it waits for is not in the log any more */
     bool doubtful;              /* the log was begun anew: is it in what came? */
@@ -132,8 +133,9 @@ bool partition_produce_expire(struct partition *partition,
 int partition_resume(struct partition *partition, const struct produce_result *left,
                      struct produce_waiter *waiter, struct produce_result *result);
 
-/* fsync: everything below `end_offset` committed and, where this node keeps a replica,
- * on disk here. Results as partition_produce(). */
+/* fsync: everything below `end_offset` committed, and on the disk of every in-sync
+ * replica. Waits over changes of the leader, until cancelled. Results as
+ * partition_produce(). */
 int partition_sync(struct partition *partition, int64_t end_offset,
                    struct produce_waiter *waiter, struct produce_result *result);
 

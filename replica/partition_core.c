@@ -85,6 +85,7 @@ static void set_replicas(struct partition_core *core,
         *replica = (struct core_replica){
             .broker_epoch = -1,
             .log_end_offset = -1,
+            .flushed_offset = -1,
             .fetch_ms = leadership->now_ms,
             .leader_end_at_fetch = INT64_MAX,
             .caught_up_ms = leadership->now_ms,
@@ -134,6 +135,7 @@ int core_lead(struct partition_core *core, const struct core_leadership *leaders
     decide_role(core);
     if (new_epoch) {
         core->leader_high_watermark = -1;
+        core->flush_to = 0;
         core->fetch_sequence++;
     }
     if (core->role == ROLE_LEADER && (new_epoch || !led)) {
@@ -271,6 +273,13 @@ static bool may_advance(const struct partition_core *core)
             core->state.elr.count == 0);
 }
 
+/* May it be in sync, as far as this node can know? */
+static bool counts(const struct partition_core *core,
+                   const struct core_replica *replica)
+{
+    return replica->id != core->self && (replica->in_isr || replica->maybe_isr);
+}
+
 static int64_t leader_watermark(const struct partition_core *core)
 {
     int64_t least = core_own_end(core);
@@ -279,7 +288,7 @@ static int64_t leader_watermark(const struct partition_core *core)
     }
     for (uint32_t i = 0; i < core->replica_count; i++) {
         const struct core_replica *replica = &core->replicas[i];
-        if (replica->id != core->self && (replica->in_isr || replica->maybe_isr)) {
+        if (counts(core, replica)) {
             least = lesser(least, replica->log_end_offset);
         }
     }
@@ -321,4 +330,53 @@ int core_outcome(const struct partition_core *core, int64_t acks, int32_t leader
         return E_NOT_LEADER;
     }
     return core_acknowledged(core, acks, end_offset) ? 0 : CORE_WAIT;
+}
+
+/* ---- durability ---------------------------------------------------------------------
+ */
+
+void core_sync(struct partition_core *core, int64_t offset)
+{
+    int64_t to = lesser(offset, core->log_end_offset);
+    if (core->role == ROLE_LEADER && to > core->flush_to) {
+        core->flush_to = to;
+    }
+}
+
+/* A replica that is far behind would flush after each batch, and nobody waits for it
+ * before it is in sync. */
+bool core_must_flush(const struct partition_core *core)
+{
+    return core->flushed_offset < lesser(core->flush_to, core->log_end_offset) &&
+           (core->log_end_offset >= core->flush_to ||
+            replica_ids_contain(&core->state.isr, core->self));
+}
+
+int64_t core_synced_to(const struct partition_core *core)
+{
+    return core->remote ? -1 : lesser(core->flush_to, core->flushed_offset);
+}
+
+int64_t core_durable_end(const struct partition_core *core)
+{
+    int64_t least = lesser(core->high_watermark, core->flushed_offset);
+    if (core->role != ROLE_LEADER) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < core->replica_count; i++) {
+        const struct core_replica *replica = &core->replicas[i];
+        if (counts(core, replica)) {
+            least = lesser(least, replica->flushed_offset);
+        }
+    }
+    return least;
+}
+
+int core_sync_outcome(const struct partition_core *core, int32_t leader_epoch,
+                      int64_t end_offset)
+{
+    if (core->role != ROLE_LEADER || core->leader_epoch != leader_epoch) {
+        return E_NOT_LEADER;
+    }
+    return core_durable_end(core) >= end_offset ? 0 : CORE_WAIT;
 }

@@ -50,6 +50,7 @@ struct core_replica {
     int64_t broker_epoch;     /* of the fetches that count; -1: none came */
     uint64_t sequence;        /* of its newest fetch */
     int64_t log_end_offset;   /* what it acknowledged; -1: nothing heard */
+    int64_t flushed_offset;   /* what it said is on its disk; -1: nothing heard */
     int64_t fetch_ms;         /* when the newest fetch came */
     int64_t leader_end_at_fetch; /* the leader's log end then */
     int64_t caught_up_ms;        /* the last time at which it had all there was */
@@ -84,7 +85,9 @@ struct partition_core {
     int64_t log_end_offset;
     int64_t flushed_offset;
     int64_t high_watermark;
-    uint32_t cuts; /* how often the log was cut: a flush that began before is void */
+    uint32_t cuts;    /* how often the log was cut: a flush that began before is void */
+    int64_t flush_to; /* in this epoch: what is to be on disk everywhere, whatever the
+                       * policy: a follower has heard it from the leader */
 
     /* leader */
     int64_t epoch_start;  /* log end when this epoch's leadership began */
@@ -189,6 +192,26 @@ bool core_acknowledged(const struct partition_core *core, int64_t acks,
 enum { CORE_WAIT = 1 };
 int core_outcome(const struct partition_core *core, int64_t acks, int32_t leader_epoch,
                  int64_t end_offset);
+
+/*
+ * Durability, for fsync. A leader asks for what is below an offset to be on disk: its
+ * own, and by its answers to fetches that of the followers, who tell in their next
+ * fetch how far they are. What counts is the largest set that may be the ISR.
+ */
+
+/* As leader: `offset`, as far as the log goes by now, is to be on disk everywhere. */
+void core_sync(struct partition_core *core, int64_t offset);
+/* What was asked for is here, and not on disk. */
+bool core_must_flush(const struct partition_core *core);
+/* How much of what was asked for is on disk; -1: nothing is asked of an observer. */
+int64_t core_synced_to(const struct partition_core *core);
+/* As leader: everything below it is committed and on disk here and on each replica that
+ * may be in sync. */
+int64_t core_durable_end(const struct partition_core *core);
+/* Of a wait for that which began in `leader_epoch`: 0, CORE_WAIT, or E_NOT_LEADER: the
+ * next leader is to be asked. */
+int core_sync_outcome(const struct partition_core *core, int32_t leader_epoch,
+                      int64_t end_offset);
 
 /* NULL if `id` is not a replica. */
 struct core_replica *core_replica_find(struct partition_core *core, int32_t id);

@@ -44,6 +44,7 @@ void partition_follow_state(struct partition *partition, struct follow_state *ou
         .leader_epoch = partition->core.leader_epoch,
     };
     out->flushing = out->follows && is_flushing(partition);
+    out->synced_to = core_synced_to(&partition->core);
     pthread_mutex_unlock(&partition->lock);
 }
 
@@ -143,6 +144,7 @@ static enum follow_outcome take_batches(struct partition *partition,
     if (item->batch_count) {
         partition_flush_by_policy(partition, clock_mono_ms(partition->clock));
     }
+    partition_flush_asked(partition);
     partition_collect(partition, &released);
     if (!rc && partition_remote_caught_up(partition, item->answer.high_watermark)) {
         released.tell = true;

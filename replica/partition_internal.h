@@ -45,7 +45,8 @@ struct partition_seen {
     int32_t leader;
     int32_t leader_epoch;
     int64_t revision;
-    int64_t own_end; /* follower */
+    int64_t own_end;   /* follower */
+    int64_t synced_to; /* follower: what it has flushed of what it was asked to */
 };
 
 /* A log that was begun anew, or whose high watermark may be an old one after a crash,
@@ -130,6 +131,8 @@ struct partition {
     bool flush_queued;    /* [lock] the job is queued or runs */
     bool flush_again;     /* [lock] */
     bool outbox_busy;     /* [lock] a batch is under way */
+    bool flush_failed;    /* [lock] the last one: due again by time alone */
+    int64_t flushing_to;  /* [lock] flush_queued: what it will cover */
     int64_t flush_due_ms; /* [lock] flush=interval: 0 = nothing is dirty */
     struct produce_waiter *produces; /* [lock] by await_offset, oldest first */
     struct read_waiter *reads;       /* [lock] */
@@ -227,6 +230,9 @@ void partition_flush_by_policy(struct partition *partition, int64_t now_ms);
 /* [partition->lock] Sees to it that a flush of everything appended up to now will run.
  */
 void partition_flush_soon(struct partition *partition);
+/* [partition->lock] Sees to it that what a leader asked for, this node or another, gets
+ * to the disk. */
+void partition_flush_asked(struct partition *partition);
 /* The flush job; see flusher.h. */
 void partition_flush_run(struct flusher_job *job);
 /* [no lock] Flushes on this thread; for the stop of the node. 0 or an error. */
@@ -278,6 +284,10 @@ bool partition_is_filling(struct partition *partition);
 void partition_doubt_produces(struct partition *partition);
 /* [partition->lock] Is it known now? */
 bool partition_doubt_ends(struct partition *partition, struct produce_waiter *waiter);
+
+/* partition_sync.c. [partition->lock] The part of partition_collect() for one that
+ * waits by partition_sync(): true once it ended. */
+bool partition_sync_is_done(struct partition *partition, struct produce_waiter *waiter);
 
 /* partition_outbox.c. [append_lock, partition->lock] Whether a write waits to be sent,
  * by what core_admit() says of it. */

@@ -18,9 +18,19 @@ void partition_flush_soon(struct partition *partition)
         return;
     }
     partition->flush_queued = true;
+    partition->flushing_to = INT64_MAX;
     partition->flush_due_ms = 0;
     (void)partition_ref(partition);
     flusher_queue(partition->flusher, &partition->flush_job);
+}
+
+void partition_flush_asked(struct partition *partition)
+{
+    bool under_way =
+        partition->flush_queued && partition->flushing_to >= partition->core.flush_to;
+    if (core_must_flush(&partition->core) && !under_way && !partition->flush_failed) {
+        partition_flush_soon(partition);
+    }
 }
 
 void partition_flush_due(struct partition *partition, int64_t now_ms)
@@ -49,6 +59,7 @@ int partition_flush_now(struct partition *partition)
     pthread_mutex_lock(&partition->lock);
     const struct log_place place = partition->end;
     const struct core_flush flush = core_flush_begin(&partition->core);
+    partition->flushing_to = place.offset;
     pthread_mutex_unlock(&partition->lock);
     int rc = log_flush(partition->log, &flushed);
     statistics_add(&partition->statistics.flushes, 1);
@@ -57,6 +68,7 @@ int partition_flush_now(struct partition *partition)
         return rc;
     }
     pthread_mutex_lock(&partition->lock);
+    partition->flush_failed = rc != 0;
     if (rc) { /* nothing was lost: again when files can be opened */
         partition->flush_due_ms = clock_mono_ms(partition->clock) + FLUSH_RETRY_MS;
         pthread_mutex_unlock(&partition->lock);
@@ -81,6 +93,7 @@ void partition_flush_run(struct flusher_job *job)
     bool again = !rc && partition->flush_again &&
                  partition->flushed.offset < partition->end.offset;
     partition->flush_queued = again;
+    partition->flushing_to = INT64_MAX;
     if (again) {
         flusher_queue(partition->flusher, job);
     }
@@ -334,13 +347,6 @@ static bool stands(const struct partition *partition, const struct produce_resul
             epochs_before(&partition->epochs, left->end.offset) == left->leader_epoch);
 }
 
-/* [lock] */
-static bool is_durable(const struct partition *partition, int64_t end_offset)
-{
-    return partition->flushed.offset >= end_offset &&
-           core_acknowledged(&partition->core, ACKS_ALL, end_offset);
-}
-
 int partition_resume_appended(struct partition *partition,
                               const struct produce_result *left,
                               struct produce_waiter *waiter,
@@ -375,35 +381,6 @@ int partition_resume(struct partition *partition, const struct produce_result *l
     int rc = left->ticket
                  ? partition_outbox_resume(partition, left->ticket, waiter, result)
                  : partition_resume_appended(partition, left, waiter, result);
-    pthread_mutex_unlock(&partition->lock);
-    return rc;
-}
-
-int partition_sync(struct partition *partition, int64_t end_offset,
-                   struct produce_waiter *waiter, struct produce_result *result)
-{
-    *result = (struct produce_result){.end = {.offset = end_offset, .position = -1},
-                                      .leader_epoch = -1};
-    waiter->result = *result;
-    waiter->acks = ACKS_ALL;
-    waiter->remote = false;
-    waiter->write = NULL;
-    int rc = 0;
-    /* The disks that count may be others'; that it is committed, the copy tells. */
-    (void)partition_observe(partition);
-    pthread_mutex_lock(&partition->lock);
-    bool here = !partition_is_remote(partition);
-    bool done = here ? is_durable(partition, end_offset)
-                     : core_acknowledged(&partition->core, ACKS_ALL, end_offset);
-    result->error = partition_refusal(partition);
-    if (!result->error && !done) {
-        partition_park_produce(partition, waiter, end_offset);
-        waiter->await_flush = here;
-        if (here) {
-            partition_flush_soon(partition);
-        }
-        rc = PRODUCE_PENDING;
-    }
     pthread_mutex_unlock(&partition->lock);
     return rc;
 }

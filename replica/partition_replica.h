@@ -91,6 +91,13 @@ int partition_produce_remote(struct partition *partition,
                              struct produce_waiter *waiter,
                              struct produce_result *result);
 
+/* Waits for a node that is not the leader, as partition_sync(), but ends with this
+ * node's leadership: E_NOT_LEADER. */
+int partition_sync_remote(struct partition *partition, const struct peer_sync *sync,
+                          struct produce_waiter *waiter, struct produce_result *result);
+/* How far everything is durable; -1: this node does not know. */
+int64_t partition_durable_end(struct partition *partition);
+
 /* The in-sync replicas: as isr.h. */
 bool partition_isr_propose(struct partition *partition, struct isr_proposal *out);
 void partition_isr_outcome(struct partition *partition,
@@ -126,6 +133,7 @@ struct follow_state {
     bool flushing; /* what it acknowledges next is on its way to the disk */
     int32_t leader;
     int32_t leader_epoch;
+    int64_t synced_to; /* on disk, of what the leader asked for: it waits to hear */
 };
 /* `flushing` ends with a call of the observer. */
 void partition_follow_state(struct partition *partition, struct follow_state *out);
@@ -134,6 +142,33 @@ void partition_follow_state(struct partition *partition, struct follow_state *ou
  * still on its way to the disk: the observer is told when that is done. */
 bool partition_follow_request(struct partition *partition, struct fetch_request *out,
                               int32_t *leader);
+
+/* ---- syncs that the leader, another node, is asked for ------------------------------
+ */
+
+struct sync_ask {
+    int64_t end_offset;
+    int32_t leader;
+    int32_t leader_epoch;
+};
+
+enum sync_state {
+    SYNC_NONE, /* nobody waits for another node */
+    SYNC_WAIT, /* no leader is known: the observer is told when there is one */
+    SYNC_SEND,
+};
+
+/* Is there a waiter that the leader, another node or none, is to be asked for? */
+bool partition_sync_pending(struct partition *partition);
+/* The next thing to ask. */
+enum sync_state partition_sync_next(struct partition *partition, struct sync_ask *out);
+/* Does another leadership hold than the one that was asked? */
+bool partition_sync_moved(struct partition *partition, const struct sync_ask *ask);
+/* The leader says that everything below `durable_end` is durable. */
+void partition_sync_settle(struct partition *partition, int64_t durable_end);
+
+/* ---- what a follower does with an answer --------------------------------------------
+ */
 
 enum follow_outcome {
     FOLLOWED,     /* ask again */

@@ -18,6 +18,11 @@ static const struct http_route routes_served[] = {
      .access = HTTP_ROUTE_DECIDES,
      .body_max = PEER_REQUEST_MAX,
      .handler = peer_produce_handle},
+    {.method = "POST",
+     .pattern = "/replica/sync",
+     .access = HTTP_ROUTE_DECIDES,
+     .body_max = PEER_SYNC_MAX,
+     .handler = peer_sync_handle},
 };
 
 int peer_routes_new(const struct peer_routes_params *params, struct peer_routes **out,

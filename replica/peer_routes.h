@@ -3,8 +3,9 @@
  *
  *     POST /replica/fetch      a follower's fetch; waits for news
  *     POST /replica/produce    a batch from a node that does not lead the partition
+ *     POST /replica/sync       what is below an offset is to be on every in-sync disk
  *
- * Both are binary (peer_wire.h), and for nodes of this cluster alone (peer_access.h):
+ * They are binary (peer_wire.h), and for nodes of this cluster alone (peer_access.h):
  * 403 for others, also for another cluster's name; 400 for what can't be understood.
  * Everything else, down to a partition that this node does not have, is told in the
  * answer.

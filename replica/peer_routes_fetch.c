@@ -82,6 +82,7 @@ static int compose(struct fetch_task *task, struct buf *out)
 {
     struct peer_fetched fetched = {.count = task->fetch.count};
     peer_routes_sender(task->routes, &fetched.from);
+    fetched.from.version = task->fetch.from.version;
     fetched.items = calloc(fetched.count ? fetched.count : 1, sizeof *fetched.items);
     if (!fetched.items) {
         return -ENOMEM;

@@ -15,6 +15,7 @@ struct peer_routes {
 
 http_request_fn peer_fetch_handle;   /* peer_routes_fetch.c */
 http_request_fn peer_produce_handle; /* peer_routes_produce.c */
+http_request_fn peer_sync_handle;    /* peer_routes_produce.c */
 
 /* Both: false once the request was refused. */
 bool peer_routes_admit(struct http_request *request, const struct peer_routes *routes);

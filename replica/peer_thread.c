@@ -49,23 +49,36 @@ void peer_thread_stay_awake(struct peer_thread *thread)
 bool peer_thread_take(struct peer_thread *thread,
                       void (*take)(void *arg, struct partition *partition), void *arg)
 {
+    struct peer_notice *notices = NULL;
     pthread_mutex_lock(&thread->lock);
     bool stopping = thread->stopping;
-    struct peer_notice *notices = thread->notices;
-    thread->notices = NULL;
+    if (!stopping) {
+        notices = thread->notices;
+        thread->notices = NULL;
+    }
     thread->awake = false;
     pthread_mutex_unlock(&thread->lock);
     struct peer_notice *notice;
     struct peer_notice *next;
     DL_FOREACH_SAFE(notices, notice, next)
     {
-        if (!stopping) {
-            take(arg, notice->partition);
-        }
+        take(arg, notice->partition);
         partition_unref(notice->partition);
         free(notice);
     }
     return !stopping;
+}
+
+static void drop_notices(struct peer_thread *thread)
+{
+    struct peer_notice *notice;
+    struct peer_notice *next;
+    DL_FOREACH_SAFE(thread->notices, notice, next)
+    {
+        partition_unref(notice->partition);
+        free(notice);
+    }
+    thread->notices = NULL;
 }
 
 void peer_thread_stop(struct peer_thread *thread)
@@ -75,7 +88,7 @@ void peer_thread_stop(struct peer_thread *thread)
     pthread_mutex_unlock(&thread->lock);
     peer_client_wake(thread->client);
     pthread_join(thread->thread, NULL);
-    (void)peer_thread_take(thread, NULL, NULL);
+    drop_notices(thread);
 }
 
 void peer_thread_free(struct peer_thread *thread)

@@ -8,7 +8,16 @@
 
 enum { PEER_MAGIC = 0x43504654 /* "TFPC" */ };
 
-enum peer_kind { PEER_FETCH = 1, PEER_FETCHED, PEER_PRODUCE, PEER_PRODUCED };
+enum { VERSION_2 = 2 };
+
+enum peer_kind {
+    PEER_FETCH = 1,
+    PEER_FETCHED,
+    PEER_PRODUCE,
+    PEER_PRODUCED,
+    PEER_SYNC,
+    PEER_SYNCED,
+};
 
 /* ---- integers -----------------------------------------------------------------------
  */
@@ -106,12 +115,17 @@ static int64_t take_i64(struct cursor *in)
 
 /* magic u32, version u16, kind u16, broker id i32, broker epoch i64, length of the
  * cluster's name u16, the name. */
+static uint16_t version_of(const struct peer_sender *from)
+{
+    return from->version ? from->version : PEER_VERSION;
+}
+
 static void put_head(struct buf *out, enum peer_kind kind,
                      const struct peer_sender *from)
 {
     size_t length = strnlen(from->cluster, PEER_CLUSTER_MAX);
     put_u32(out, PEER_MAGIC);
-    put_u16(out, PEER_VERSION);
+    put_u16(out, version_of(from));
     put_u16(out, (uint16_t)kind);
     put_i32(out, from->id);
     put_i64(out, from->broker_epoch);
@@ -130,7 +144,9 @@ static int take_head(struct cursor *in, enum peer_kind kind, struct peer_sender 
         return E_NEWER_FORMAT;
     }
     uint16_t found = take_u16(in);
-    *from = (struct peer_sender){.id = take_i32(in), .broker_epoch = take_i64(in)};
+    *from = (struct peer_sender){.id = take_i32(in)};
+    from->broker_epoch = take_i64(in);
+    from->version = version;
     uint16_t length = take_u16(in);
     if (in->bad || found != kind || length > PEER_CLUSTER_MAX) {
         return -EBADMSG;
@@ -176,7 +192,12 @@ static uint32_t take_count(struct cursor *in, size_t size, uint32_t maximum)
 /* ---- fetch --------------------------------------------------------------------------
  */
 
-enum { FETCH_ITEM_BYTES = TOPIC_ID_BYTES + 4 + 4 + 8 + 8 + 8 + 4 + 8 + 8 + 2 + 4 };
+enum { FETCH_ITEM_BYTES = TOPIC_ID_BYTES + 4 + 4 + 8 + 8 + 8 + 4 + 8 + 8 + 4 };
+
+static size_t fetch_item_bytes(const struct peer_sender *from)
+{
+    return version_of(from) < VERSION_2 ? FETCH_ITEM_BYTES : FETCH_ITEM_BYTES + 2 + 8;
+}
 
 int peer_fetch_encode(const struct peer_fetch *fetch, struct buf *out)
 {
@@ -195,8 +216,11 @@ int peer_fetch_encode(const struct peer_fetch *fetch, struct buf *out)
         put_i32(out, request->last_epoch);
         put_i64(out, request->high_watermark);
         put_i64(out, request->log_start);
-        put_u16(out, request->patient);
         put_u32(out, item->max_bytes);
+        if (version_of(&fetch->from) >= VERSION_2) {
+            put_u16(out, request->patient);
+            put_i64(out, request->flush_to);
+        }
     }
     return buf_error(out);
 }
@@ -215,11 +239,14 @@ static void take_fetch_item(struct cursor *in, const struct peer_sender *from,
     request->last_epoch = take_i32(in);
     request->high_watermark = take_i64(in);
     request->log_start = take_i64(in);
-    uint16_t patient = take_u16(in);
-    request->patient = patient == 1;
     item->max_bytes = take_u32(in);
+    /* Who can't be told what to flush needs no answer for it. */
+    bool old = from->version < VERSION_2;
+    uint16_t patient = old ? 0 : take_u16(in);
+    request->patient = patient == 1;
+    request->flush_to = old ? INT64_MAX : take_i64(in);
     in->bad = in->bad || request->fetch_offset < 0 || request->log_start < 0 ||
-              request->last_epoch < -1 || patient > 1;
+              request->last_epoch < -1 || patient > 1 || request->flush_to < 0;
 }
 
 int peer_fetch_decode(const void *bytes, size_t length, struct peer_fetch *out)
@@ -232,8 +259,9 @@ int peer_fetch_decode(const void *bytes, size_t length, struct peer_fetch *out)
     }
     out->wait_ms = take_u32(&in);
     out->max_bytes = take_u32(&in);
-    uint32_t count = take_count(&in, FETCH_ITEM_BYTES, PEER_PARTITIONS_MAX);
-    if (in.bad || in.left != (size_t)count * FETCH_ITEM_BYTES) {
+    size_t item_bytes = fetch_item_bytes(&out->from);
+    uint32_t count = take_count(&in, item_bytes, PEER_PARTITIONS_MAX);
+    if (in.bad || in.left != count * item_bytes) {
         return -EBADMSG;
     }
     out->items = calloc(count ? count : 1, sizeof *out->items);
@@ -266,7 +294,8 @@ enum {
         TOPIC_ID_BYTES + 4 + 2 + 4 + 4 + 8 + 4 + 8 + 8 + 4 + 8 + 8 + 8 + 4 + 4
 };
 
-static void put_answer(struct buf *out, const struct fetch_answer *answer)
+static void put_answer(struct buf *out, uint16_t version,
+                       const struct fetch_answer *answer)
 {
     put_u16(out, (uint16_t)answer->kind);
     put_i32(out, answer->error);
@@ -278,9 +307,13 @@ static void put_answer(struct buf *out, const struct fetch_answer *answer)
     put_i32(out, answer->start_epoch);
     put_i64(out, answer->log_end);
     put_i64(out, answer->high_watermark);
+    if (version >= VERSION_2) {
+        put_i64(out, answer->flush_to);
+    }
 }
 
-static void take_answer(struct cursor *in, struct fetch_answer *answer)
+static void take_answer(struct cursor *in, uint16_t version,
+                        struct fetch_answer *answer)
 {
     uint16_t kind = take_u16(in);
     answer->kind = (enum fetch_kind)kind;
@@ -293,10 +326,13 @@ static void take_answer(struct cursor *in, struct fetch_answer *answer)
     answer->start_epoch = take_i32(in);
     answer->log_end = take_i64(in);
     answer->high_watermark = take_i64(in);
-    in->bad =
-        in->bad || kind > FETCH_DATA || (kind == FETCH_ERROR) != (answer->error != 0) ||
-        answer->error > 0 || answer->start_epoch < -1 || answer->log_start < 0 ||
-        answer->log_end < answer->log_start || answer->high_watermark > answer->log_end;
+    answer->flush_to = version >= VERSION_2 ? take_i64(in) : 0;
+    in->bad = in->bad || kind > FETCH_DATA ||
+              (kind == FETCH_ERROR) != (answer->error != 0) || answer->error > 0 ||
+              answer->start_epoch < -1 || answer->log_start < 0 ||
+              answer->log_end < answer->log_start ||
+              answer->high_watermark > answer->log_end || answer->flush_to < 0 ||
+              answer->flush_to > answer->log_end;
 }
 
 int peer_fetched_encode(const struct peer_fetched *fetched, struct buf *out)
@@ -306,7 +342,7 @@ int peer_fetched_encode(const struct peer_fetched *fetched, struct buf *out)
     for (uint32_t i = 0; i < fetched->count; i++) {
         const struct peer_fetched_item *item = &fetched->items[i];
         put_partition(out, &item->partition);
-        put_answer(out, &item->answer);
+        put_answer(out, version_of(&fetched->from), &item->answer);
         put_i64(out, item->base_offset);
         put_u32(out, item->batch_count);
         put_u32(out, (uint32_t)item->length);
@@ -318,10 +354,11 @@ int peer_fetched_encode(const struct peer_fetched *fetched, struct buf *out)
     return buf_error(out);
 }
 
-static void take_fetched_item(struct cursor *in, struct peer_fetched_item *item)
+static void take_fetched_item(struct cursor *in, uint16_t version,
+                              struct peer_fetched_item *item)
 {
     take_partition(in, &item->partition);
-    take_answer(in, &item->answer);
+    take_answer(in, version, &item->answer);
     item->base_offset = take_i64(in);
     item->batch_count = take_u32(in);
     item->length = take_u32(in);
@@ -351,7 +388,7 @@ int peer_fetched_decode(const void *bytes, size_t length, struct peer_fetched *o
     }
     out->count = count;
     for (uint32_t i = 0; i < count && !in.bad; i++) {
-        take_fetched_item(&in, &out->items[i]);
+        take_fetched_item(&in, out->from.version, &out->items[i]);
     }
     for (uint32_t i = 0; i < count && !in.bad; i++) {
         out->items[i].bytes = take(&in, out->items[i].length);
@@ -463,5 +500,57 @@ int peer_produced_decode(const void *bytes, size_t length, struct peer_produced 
     out->leader_epoch = take_i32(&in);
     out->base_offset = take_i64(&in);
     bool good = !in.bad && in.left == 0 && out->error <= 0 && appended <= 1;
+    return good ? 0 : -EBADMSG;
+}
+
+/* ---- sync ---------------------------------------------------------------------------
+ */
+
+int peer_sync_encode(const struct peer_sync *sync, struct buf *out)
+{
+    put_head(out, PEER_SYNC, &sync->from);
+    put_partition(out, &sync->partition);
+    put_i32(out, sync->leader_epoch);
+    put_i64(out, sync->end_offset);
+    put_u32(out, sync->timeout_ms);
+    return buf_error(out);
+}
+
+int peer_sync_decode(const void *bytes, size_t length, struct peer_sync *out)
+{
+    struct cursor in = {.at = bytes, .left = length};
+    *out = (struct peer_sync){0};
+    int rc = take_head(&in, PEER_SYNC, &out->from);
+    if (rc) {
+        return rc;
+    }
+    take_partition(&in, &out->partition);
+    out->leader_epoch = take_i32(&in);
+    out->end_offset = take_i64(&in);
+    out->timeout_ms = take_u32(&in);
+    return !in.bad && in.left == 0 && out->end_offset >= 0 ? 0 : -EBADMSG;
+}
+
+int peer_synced_encode(const struct peer_synced *synced, struct buf *out)
+{
+    put_head(out, PEER_SYNCED, &synced->from);
+    put_i32(out, synced->error);
+    put_i32(out, synced->leader_epoch);
+    put_i64(out, synced->durable_end);
+    return buf_error(out);
+}
+
+int peer_synced_decode(const void *bytes, size_t length, struct peer_synced *out)
+{
+    struct cursor in = {.at = bytes, .left = length};
+    *out = (struct peer_synced){0};
+    int rc = take_head(&in, PEER_SYNCED, &out->from);
+    if (rc) {
+        return rc;
+    }
+    out->error = take_i32(&in);
+    out->leader_epoch = take_i32(&in);
+    out->durable_end = take_i64(&in);
+    bool good = !in.bad && in.left == 0 && out->error <= 0 && out->durable_end >= -1;
     return good ? 0 : -EBADMSG;
 }

@@ -11,7 +11,10 @@
  *     peer_fetch_free(&fetch);
  *
  * Every message begins with a magic, the protocol's version, its kind, and who speaks:
- * cluster, broker id, broker epoch. Whether those fit is for the caller to judge.
+ * cluster, broker id, broker epoch. Whether those fit is for the caller to judge. An
+ * older version is understood, and answered in the same: the answer's sender gets the
+ * version of the question's. Version 2 has flush_to
+ * and `patient`, and knows of syncs.
  * Decoders take any bytes: 0; E_NEWER_FORMAT, of a later protocol version; -EBADMSG,
  * malformed; -ENOMEM. On error there is nothing to free.
  *
@@ -31,6 +34,7 @@ enum {
      * behind what else fits. Whatever a log accepts must get through. */
     PEER_REQUEST_MAX = 72 << 20,
     PEER_REPLY_MAX = 80 << 20,
+    PEER_SYNC_MAX = 1024,
 };
 
 /* Who speaks. */
@@ -38,6 +42,7 @@ struct peer_sender {
     char cluster[PEER_CLUSTER_MAX + 1];
     int32_t id;
     int64_t broker_epoch;
+    uint16_t version; /* of the protocol; 0, for an encoder: PEER_VERSION */
 };
 
 /* This node, as it is registered. */
@@ -132,5 +137,30 @@ struct peer_produced {
 
 int peer_produced_encode(const struct peer_produced *produced, struct buf *out);
 int peer_produced_decode(const void *bytes, size_t length, struct peer_produced *out);
+
+/* ---- making durable -----------------------------------------------------------------
+ */
+
+/* Everything below the offset is to be on the disks of all in-sync replicas. */
+struct peer_sync {
+    struct peer_sender from;
+    struct peer_partition partition;
+    int32_t leader_epoch; /* that the sender knows */
+    int64_t end_offset;
+    uint32_t timeout_ms;
+};
+
+int peer_sync_encode(const struct peer_sync *sync, struct buf *out);
+int peer_sync_decode(const void *bytes, size_t length, struct peer_sync *out);
+
+struct peer_synced {
+    struct peer_sender from;
+    int error; /* E_COMMIT_TIMEOUT: not yet; ask again */
+    int32_t leader_epoch;
+    int64_t durable_end; /* how far it is; also with an error. -1: unknown */
+};
+
+int peer_synced_encode(const struct peer_synced *synced, struct buf *out);
+int peer_synced_decode(const void *bytes, size_t length, struct peer_synced *out);
 
 #endif

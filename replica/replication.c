@@ -4,6 +4,7 @@
 #include "replica/isr_keeper.h"
 #include "replica/lookout.h"
 #include "replica/partition_outbox.h"
+#include "replica/partition_replica.h"
 #include "replica/replicator.h"
 
 #include <pthread.h>
@@ -102,7 +103,7 @@ void replication_notice(void *arg, struct partition *partition)
     if (replication->active) {
         replicator_notice(replication->replicator, partition);
         isr_keeper_wake(replication->keeper);
-        if (partition_outbox_pending(partition)) {
+        if (partition_outbox_pending(partition) || partition_sync_pending(partition)) {
             forwarder_notice(replication->forwarder, partition);
         }
     }

@@ -145,9 +145,11 @@ static void consider(struct replicator *replicator, struct follow *follow)
         forget(replicator, follow);
         return;
     }
-    /* An answer to a request of this epoch is still to come. */
+    /* An answer to a request of this epoch is still to come; unless its leader waits to
+     * hear of a flush, that is enough. */
     if (follow->call && follow->leader == state.leader &&
-        follow->request.leader_epoch == state.leader_epoch) {
+        follow->request.leader_epoch == state.leader_epoch &&
+        state.synced_to <= follow->request.acknowledged_offset) {
         return;
     }
     detach(replicator, follow);
