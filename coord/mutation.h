@@ -26,7 +26,9 @@ enum mutation {
     MUTATE_ANSWER_UNCOMMITTED = 15, /* a coordinator answers before its records hold */
     MUTATE_FORGET_GENERATION = 16,  /* a new coordinator begins generations anew */
     MUTATE_NO_REST = 17,            /* fast detection moves a partition again at once */
-    MUTATE_LAST = MUTATE_NO_REST
+    MUTATE_SYNC_UNFLUSHED = 18,     /* fsync counts what a follower has in memory */
+    MUTATE_SYNC_AS_STORED = 19,     /* fsync does not count who is about to join */
+    MUTATE_LAST = MUTATE_SYNC_AS_STORED
 };
 
 #ifdef TOPICFS_MUTATION

@@ -105,6 +105,9 @@ static void acknowledge(struct partition_core *core, struct core_replica *replic
                                   : request->fetch_offset;
     replica->log_end_offset =
         core->flush_counts ? replica->flushed_offset : request->fetch_offset;
+    if (MUTATION(MUTATE_SYNC_UNFLUSHED)) {
+        replica->flushed_offset = request->fetch_offset;
+    }
     if (replica->log_end_offset >= core->log_end_offset) {
         replica->caught_up_ms = now_ms;
     } else if (replica->log_end_offset >= replica->leader_end_at_fetch &&

@@ -365,7 +365,8 @@ int64_t core_durable_end(const struct partition_core *core)
     }
     for (uint32_t i = 0; i < core->replica_count; i++) {
         const struct core_replica *replica = &core->replicas[i];
-        if (counts(core, replica)) {
+        if (counts(core, replica) &&
+            (replica->in_isr || !MUTATION(MUTATE_SYNC_AS_STORED))) {
             least = lesser(least, replica->flushed_offset);
         }
     }

@@ -80,11 +80,29 @@ static void fuzz_produced(const uint8_t *data, size_t size, struct buf *again)
     }
 }
 
+static void fuzz_sync(const uint8_t *data, size_t size, struct buf *again)
+{
+    struct peer_sync sync;
+    if (peer_sync_decode(data, size, &sync) == 0) {
+        (void)peer_sync_encode(&sync, again);
+        require_same(again, data, size, 0);
+    }
+}
+
+static void fuzz_synced(const uint8_t *data, size_t size, struct buf *again)
+{
+    struct peer_synced synced;
+    if (peer_synced_decode(data, size, &synced) == 0) {
+        (void)peer_synced_encode(&synced, again);
+        require_same(again, data, size, 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const decoders[])(const uint8_t *data, size_t size,
-                                    struct buf *again) = {fuzz_fetch, fuzz_fetched,
-                                                          fuzz_produce, fuzz_produced};
+                                    struct buf *again) = {
+        fuzz_fetch, fuzz_fetched, fuzz_produce, fuzz_produced, fuzz_sync, fuzz_synced};
     if (size == 0)
         return 0;
     struct buf again;
@@ -92,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* A copy of exactly that size: reading past it is found. */
     uint8_t *copy = malloc(size > 1 ? size - 1 : 1);
     memcpy(copy, data + 1, size - 1);
-    decoders[data[0] % 4](copy, size - 1, &again);
+    decoders[data[0] % 6](copy, size - 1, &again);
     free(copy);
     buf_free(&again);
     return 0;

@@ -107,15 +107,15 @@ static bool same(const struct simbatch *a, const struct simbatch *b)
  */
 
 /* Does the log have all that is committed in [from, to), as far as it was not dropped
- * by retention? */
+ * by retention? On disk, where that counts, or where it was asked for. */
 static void complete(struct world *world, int32_t slot, int32_t id, int64_t from,
-                     int64_t to)
+                     int64_t to, bool on_disk)
 {
     const struct registry *registry = &world->check->slots[slot];
     const struct simlog *committed = &registry->committed;
     const struct simlog *log = &world->nodes[id - 1]->logs[slot];
     bool flush_ack =
-        world->store.entries[KEY_PARTITION + slot].value.partition.flush_ack;
+        on_disk || world->store.entries[KEY_PARTITION + slot].value.partition.flush_ack;
     if (log->lost_tail || from >= to) {
         return;
     }
@@ -152,10 +152,10 @@ static void members_complete(struct world *world, int32_t slot, int64_t from,
         return;
     }
     for (uint32_t i = 0; i < state->isr.count; i++) {
-        complete(world, slot, state->isr.ids[i], from, to);
+        complete(world, slot, state->isr.ids[i], from, to, false);
     }
     for (uint32_t i = 0; i < state->elr.count; i++) {
-        complete(world, slot, state->elr.ids[i], from, to);
+        complete(world, slot, state->elr.ids[i], from, to, false);
     }
 }
 
@@ -171,7 +171,8 @@ void check_log_shrunk(struct node *node, int32_t slot)
     }
     if (replica_ids_contain(&state->isr, node_id(node)) ||
         replica_ids_contain(&state->elr, node_id(node))) {
-        complete(world, slot, node_id(node), 0, simlog_end(&registry->committed));
+        complete(world, slot, node_id(node), 0, simlog_end(&registry->committed),
+                 false);
     }
 }
 
@@ -269,6 +270,32 @@ void check_acknowledged(struct node *node, int32_t slot, const struct waiter *wa
                         "p%d: n%d acknowledged a batch at offset %lld that is not "
                         "committed there",
                         slot, node_id(node), (long long)waiter->base_offset);
+    }
+}
+
+/* Who joins under a later leader has what is committed, but it was not asked to flush
+ * it: only as long as the epoch lasts can it be seen. */
+void check_synced(struct node *node, int32_t slot, int64_t end)
+{
+    struct world *world = node->world;
+    const struct leadership *state =
+        &world->store.entries[KEY_STATE + slot].value.state;
+    if (!world->store.entries[KEY_PARTITION + slot].present) {
+        return; /* the topic is deleted; others may know already */
+    }
+    if (before_loss(node, slot) || state->leader != node_id(node) ||
+        state->leader_epoch != node->replicas[slot].core.leader_epoch) {
+        return;
+    }
+    if (simlog_end(&world->check->slots[slot].committed) < end) {
+        world_violation(world,
+                        "p%d: n%d says that offset %lld is durable, and it is "
+                        "not committed",
+                        slot, node_id(node), (long long)end - 1);
+        return;
+    }
+    for (uint32_t i = 0; i < state->isr.count; i++) {
+        complete(world, slot, state->isr.ids[i], 0, end, true);
     }
 }
 
@@ -513,6 +540,10 @@ static const char *ill(const struct world *world, int32_t slot)
     }
     if (state->isr.count != partition->value.partition.replicas.count) {
         return "is not fully in sync";
+    }
+    const struct replica *leader = &world->nodes[state->leader - 1]->replicas[slot];
+    if (leader->sync_end && leader->sync_since_ms < world_ms(world) - 4000) {
+        return "does not get to all disks";
     }
     for (int32_t i = 0; i < world->profile.client_count; i++) {
         const struct client *client = world->clients[i];

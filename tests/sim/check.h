@@ -20,6 +20,8 @@ void check_leads(struct node *node, int32_t slot);
 void check_log_shrunk(struct node *node, int32_t slot);
 /* A producer was told that its batch is committed. */
 void check_acknowledged(struct node *node, int32_t slot, const struct waiter *waiter);
+/* A user of the leader was told that everything below `end` is durable. */
+void check_synced(struct node *node, int32_t slot, int64_t end);
 /* The store took a transaction. */
 void check_commit(struct world *world, const struct transaction *transaction,
                   const struct leadership before[SLOTS_MAX]);

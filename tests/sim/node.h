@@ -66,6 +66,9 @@ struct replica {
     bool take_out;         /* to be taken out of ISR and ELR: damaged, or offline */
     int64_t taken_out_revision; /* 0: not yet. Drops its log once another leads */
     int64_t leaderless_since_ms;
+    int64_t sync_end; /* somebody here waits by fsync; 0: nobody */
+    int32_t sync_epoch;
+    int64_t sync_since_ms; /* of the world */
 };
 
 enum op_kind {

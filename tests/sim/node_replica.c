@@ -154,7 +154,7 @@ void replica_flushed(struct node *node, int32_t slot)
         log->flushed =
             replica->flush_count > log->flushed ? replica->flush_count : log->flushed;
     }
-    if (replica->core.flush_counts) {
+    if (replica->core.flush_counts || core_must_flush(&replica->core)) {
         start_flush(node, slot);
     }
     replica_settle(node, slot);
@@ -231,6 +231,9 @@ static void take_data(struct node *node, int32_t slot, const struct message *mes
         log->log_start = start;
     }
     replica->fetch_out = false;
+    if (core_must_flush(&replica->core)) {
+        start_flush(node, slot); /* its end sends a fetch that tells */
+    }
     if (full || (!appended && message->u.fetched.batch_count > 0)) {
         replica->next_fetch_ms = node_now(node) + 100;
         return;
@@ -399,6 +402,38 @@ static void acknowledge(struct node *node, int32_t slot, const struct waiter *wa
     answer_produce(node, slot, waiter, 0);
 }
 
+static void settle_sync(struct node *node, int32_t slot)
+{
+    struct replica *replica = &node->replicas[slot];
+    if (!replica->sync_end) {
+        return;
+    }
+    core_sync(&replica->core, replica->sync_end);
+    if (core_must_flush(&replica->core)) {
+        start_flush(node, slot);
+    }
+    int outcome =
+        core_sync_outcome(&replica->core, replica->sync_epoch, replica->sync_end);
+    if (outcome == 0) {
+        check_synced(node, slot, replica->sync_end);
+    }
+    if (outcome != CORE_WAIT) {
+        replica->sync_end = 0;
+    }
+}
+
+/* Now and then somebody asks for what the log has, committed or not. */
+static void ask_sync(struct node *node, int32_t slot)
+{
+    struct replica *replica = &node->replicas[slot];
+    if (!replica->sync_end && prng_permille(&node->world->prng, 100)) {
+        replica->sync_end = replica->core.log_end_offset;
+        replica->sync_epoch = replica->core.leader_epoch;
+        replica->sync_since_ms = world_ms(node->world);
+        replica_settle(node, slot);
+    }
+}
+
 void replica_settle(struct node *node, int32_t slot)
 {
     struct replica *replica = &node->replicas[slot];
@@ -420,6 +455,7 @@ void replica_settle(struct node *node, int32_t slot)
         }
     }
     replica->waiter_count = kept;
+    settle_sync(node, slot);
     wake_parked(node, slot, replica->core.role != ROLE_LEADER);
 }
 
@@ -642,6 +678,7 @@ void replica_tick(struct node *node, int32_t slot)
         wake_parked(node, slot, false);
         control_isr(node, slot);
         retain(node, slot);
+        ask_sync(node, slot);
     }
     if (!replica->core.flush_counts && prng_permille(&node->world->prng, 50)) {
         start_flush(node, slot); /* the kernel's writeback */

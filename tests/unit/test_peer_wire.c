@@ -73,7 +73,8 @@ static void test_fetch(void **state)
                      .last_epoch = -1,
                      .high_watermark = 11,
                      .log_start = 3,
-                     .patient = true},
+                     .patient = true,
+                     .flush_to = 13},
          .max_bytes = 1 << 20},
         {.partition = partition_of(7), .request = {.last_epoch = 4}},
     };
@@ -100,6 +101,7 @@ static void test_fetch(void **state)
     assert_int_equal(got.items[0].request.high_watermark, 11);
     assert_int_equal(got.items[0].request.log_start, 3);
     assert_true(got.items[0].request.patient);
+    assert_int_equal(got.items[0].request.flush_to, 13);
     assert_int_equal(got.items[0].max_bytes, 1 << 20);
     assert_int_equal(got.items[1].partition.index, 7);
     assert_false(got.items[1].request.patient);
@@ -151,7 +153,8 @@ static void test_fetched(void **state)
                     .sequence = 4,
                     .log_start = 2,
                     .log_end = 1006,
-                    .high_watermark = 1001},
+                    .high_watermark = 1001,
+                    .flush_to = 1004},
          .base_offset = 1000,
          .batch_count = 2,
          .entries = entries,
@@ -175,6 +178,7 @@ static void test_fetched(void **state)
     assert_int_equal(got.items[0].answer.log_start, 2);
     assert_int_equal(got.items[0].answer.log_end, 1006);
     assert_int_equal(got.items[0].answer.high_watermark, 1001);
+    assert_int_equal(got.items[0].answer.flush_to, 1004);
     assert_int_equal(got.items[1].answer.error, E_FENCED_EPOCH);
     struct batch batch;
     const uint8_t *payload;
@@ -271,13 +275,102 @@ static void test_produced(void **state)
     buf_free(&bytes);
 }
 
+static int decode_sync(const void *bytes, size_t length)
+{
+    struct peer_sync sync;
+    return peer_sync_decode(bytes, length, &sync);
+}
+
+static int decode_synced(const void *bytes, size_t length)
+{
+    struct peer_synced synced;
+    return peer_synced_decode(bytes, length, &synced);
+}
+
+static void test_sync(void **state)
+{
+    (void)state;
+    struct peer_sync sync = {.from = sender,
+                             .partition = partition_of(5),
+                             .leader_epoch = 8,
+                             .end_offset = INT64_C(1) << 41,
+                             .timeout_ms = 1000};
+    struct buf bytes;
+    buf_init(&bytes, PEER_SYNC_MAX);
+    assert_int_equal(peer_sync_encode(&sync, &bytes), 0);
+    struct peer_sync got;
+    assert_int_equal(peer_sync_decode(bytes.data, bytes.length, &got), 0);
+    assert_sender(&got.from);
+    assert_int_equal(got.partition.index, 5);
+    assert_int_equal(got.leader_epoch, 8);
+    assert_int_equal(got.end_offset, INT64_C(1) << 41);
+    assert_int_equal(got.timeout_ms, 1000);
+    assert_exact(&bytes, decode_sync);
+    assert_int_equal(decode_synced(bytes.data, bytes.length), -EBADMSG);
+    buf_clear(&bytes);
+
+    struct peer_synced synced = {
+        .from = sender, .error = E_NOT_LEADER, .leader_epoch = 9, .durable_end = -1};
+    struct peer_synced answered;
+    assert_int_equal(peer_synced_encode(&synced, &bytes), 0);
+    assert_int_equal(peer_synced_decode(bytes.data, bytes.length, &answered), 0);
+    assert_sender(&answered.from);
+    assert_int_equal(answered.error, E_NOT_LEADER);
+    assert_int_equal(answered.leader_epoch, 9);
+    assert_int_equal(answered.durable_end, -1);
+    assert_exact(&bytes, decode_synced);
+    buf_free(&bytes);
+}
+
+/* What a node of version 1 says is understood, and it understands the answer. */
+static void test_version_1(void **state)
+{
+    (void)state;
+    struct peer_sender old = sender;
+    old.version = 1;
+    struct peer_fetch_item item = {.partition = partition_of(0),
+                                   .request = {.fetch_offset = 7, .flush_to = 5},
+                                   .max_bytes = 99};
+    const struct peer_fetch fetch = {.from = old, .count = 1, .items = &item};
+    const struct peer_fetch now = {.from = sender, .count = 1, .items = &item};
+    struct buf bytes;
+    struct buf newer;
+    buf_init(&bytes, PEER_REQUEST_MAX);
+    buf_init(&newer, PEER_REQUEST_MAX);
+    assert_int_equal(peer_fetch_encode(&fetch, &bytes), 0);
+    assert_int_equal(peer_fetch_encode(&now, &newer), 0);
+    assert_int_equal(bytes.length + 10, newer.length);
+    struct peer_fetch got;
+    assert_int_equal(peer_fetch_decode(bytes.data, bytes.length, &got), 0);
+    assert_int_equal(got.from.version, 1);
+    assert_int_equal(got.items[0].request.fetch_offset, 7);
+    assert_int_equal(got.items[0].max_bytes, 99);
+    /* It can't be told what to flush: no answer is due to it for that. */
+    assert_true(got.items[0].request.flush_to == INT64_MAX);
+    peer_fetch_free(&got);
+    buf_clear(&bytes);
+
+    struct peer_fetched_item answer = {
+        .partition = partition_of(0),
+        .answer = {.kind = FETCH_DATA, .log_end = 9, .flush_to = 8}};
+    const struct peer_fetched fetched = {.from = old, .count = 1, .items = &answer};
+    struct peer_fetched answered;
+    assert_int_equal(peer_fetched_encode(&fetched, &bytes), 0);
+    assert_int_equal(bytes.data[4], 1);
+    assert_int_equal(peer_fetched_decode(bytes.data, bytes.length, &answered), 0);
+    assert_int_equal(answered.items[0].answer.log_end, 9);
+    assert_int_equal(answered.items[0].answer.flush_to, 0);
+    peer_fetched_free(&answered);
+    buf_free(&bytes);
+    buf_free(&newer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fetch),
-        cmocka_unit_test(test_fetched),
-        cmocka_unit_test(test_produce),
-        cmocka_unit_test(test_produced),
+        cmocka_unit_test(test_fetch),   cmocka_unit_test(test_fetched),
+        cmocka_unit_test(test_produce), cmocka_unit_test(test_produced),
+        cmocka_unit_test(test_sync),    cmocka_unit_test(test_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
