@@ -58,11 +58,12 @@ static int end(void **state)
     return 0;
 }
 
-static void kill_node(struct fixture *f, int id)
+/* Its session goes on: it is in sync until that ends. */
+static void cut_off(struct fixture *f, int id)
 {
     partition_unref(f->on[id]);
     f->on[id] = NULL;
-    replica_rig_kill(f->rig, id);
+    replica_rig_cut_off(f->rig, id);
 }
 
 /* ---- one sync -----------------------------------------------------------------------
@@ -186,7 +187,7 @@ static void test_who_leaves_is_not_waited_for(void **state)
     struct one_sync here;
     struct one_sync there;
     assert_int_equal(node_append(f->on[f->leader], "one\n", NULL), 0);
-    kill_node(f, f->third);
+    cut_off(f, f->third);
     begin_sync(f, f->leader, 1, &here);
     begin_sync(f, f->follower, 1, &there);
     assert_false(ends_within(&here, SETTLE_MS));
@@ -201,7 +202,7 @@ static void test_who_comes_back_is_waited_for(void **state)
     struct fixture *f = *state;
     struct one_sync sync;
     assert_int_equal(node_append(f->on[f->leader], "one\n", NULL), 0);
-    kill_node(f, f->third);
+    cut_off(f, f->third);
     begin_sync(f, f->away, 1, &sync);
     assert_false(ends_within(&sync, SETTLE_MS));
     replica_rig_start(f->rig, f->third);
@@ -214,11 +215,11 @@ static void test_over_a_failover(void **state)
     struct fixture *f = *state;
     struct one_sync syncs[2];
     assert_int_equal(node_append(f->on[f->away], "one\n", NULL), 0);
-    kill_node(f, f->third);
+    cut_off(f, f->third);
     begin_sync(f, f->away, 1, &syncs[0]);
     begin_sync(f, f->follower, 1, &syncs[1]);
     assert_false(ends_within(&syncs[0], SETTLE_MS));
-    kill_node(f, f->leader);
+    cut_off(f, f->leader);
     assert_false(ends_within(&syncs[1], SETTLE_MS));
     replica_rig_start(f->rig, f->third);
     f->on[f->third] = replica_rig_partition(f->rig, f->third, "t");
@@ -235,7 +236,7 @@ static void test_the_old_leader_asks_the_new(void **state)
     int old = f->leader;
     struct store *store = f->rig->cluster.nodes[old].store;
     assert_int_equal(node_append(f->on[old], "one\n", NULL), 0);
-    kill_node(f, f->third);
+    cut_off(f, f->third);
     begin_sync(f, old, 1, &sync);
     assert_false(ends_within(&sync, SETTLE_MS));
     shared_store_cut(store, true);
