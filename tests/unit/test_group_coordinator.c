@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -16,6 +17,7 @@ struct rig {
     struct node node;
     struct group_desk desk;
     struct topic_id topic; /* "t", of four partitions */
+    int patience;
 };
 
 static void coordinate(struct rig *rig)
@@ -36,6 +38,7 @@ static int setup(void **state)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     char why[256] = "";
+    rig->patience = 2000;
     node_make(&rig->node);
     node_start(&rig->node);
     partition_unref(node_topic(&rig->node, "t", "{\"partitions\":4,\"flush\":\"os\"}"));
@@ -274,6 +277,76 @@ static void malformed_lines_are_passed_over(void **state)
     free(problems);
 }
 
+static void compacted_logs_are_loaded(void **state)
+{
+    struct rig *rig = *state;
+    struct group_wire_beat beat = {0};
+    char why[256] = "";
+    cJSON *small = cJSON_Parse("{\"segment_bytes\":1024}");
+    assert_int_equal(
+        cluster_set_config(rig->node.cluster, GROUPS_TOPIC, small, why, sizeof why), 0);
+    cJSON_Delete(small);
+    assert_int_equal(join(rig, "g", "m1"), 0);
+    assert_int_equal(desk_beat(&rig->desk, "g", "m1", &beat), 0);
+    for (int64_t offset = 1; offset <= 400; offset++) {
+        assert_int_equal(desk_commit(&rig->desk, "g", "m1", (int32_t)(offset % 3),
+                                     beat.grants[offset % 3].generation, offset),
+                         0);
+    }
+    free(beat.grants);
+    struct partition *shard = shard_of(rig, "g");
+    struct partition_status status;
+    size_t length = 0;
+    do {
+        const struct timespec pause = {.tv_nsec = 5000000};
+        (void)nanosleep(&pause, NULL);
+        partition_status_get(shard, &status);
+    } while (status.rewrites == 0 && --rig->patience > 0);
+    assert_true(status.rewrites > 0);
+    free(node_read_all(shard, &length));
+    assert_true(length < 20000);
+    partition_unref(shard);
+    restart(rig);
+    assert_int_equal(desk_offset(&rig->desk, "g", 0), 399);
+    assert_int_equal(desk_offset(&rig->desk, "g", 1), 400);
+    assert_int_equal(desk_offset(&rig->desk, "g", 2), 398);
+    char *problems = node_problems(&rig->node);
+    assert_string_equal(problems, "");
+    free(problems);
+}
+
+/* What this node's snapshot does not have yet may be there in a moment. */
+static void joins_wait_for_their_topic(void **state)
+{
+    struct rig *rig = *state;
+    struct topic_id id = rig->topic;
+    struct desk_call call;
+    char op[256];
+    char text[TOPIC_ID_TEXT];
+    int error = 0;
+    const char *why = NULL;
+    id.bytes[3] ^= 0x55;
+    topic_id_format(&id, text);
+    (void)snprintf(op, sizeof op,
+                   "{\"op\":\"join\",\"group\":\"g\",\"member\":\"m\",\"topic\":\"u\","
+                   "\"topic_id\":\"%s\"}",
+                   text);
+    desk_ok(&rig->desk, "g", "{\"op\":\"list\"}");
+    desk_send(&rig->desk, &call, desk_request(&rig->desk, "g", 0, op));
+    desk_ok(&rig->desk, "g", "{\"op\":\"list\"}");
+    assert_false(desk_is_answered(&call));
+    assert_int_equal(cluster_adopt_topic(rig->node.cluster, "u", &id, 1, NULL, 0), 0);
+    cJSON *answer = desk_await(&call);
+    assert_int_equal(
+        group_wire_get_error(group_wire_get_answers(answer, 1)->child, &error, &why),
+        0);
+    assert_int_equal(error, 0);
+    cJSON_Delete(answer);
+    /* One that was deleted is not waited for. */
+    assert_int_equal(cluster_delete_topic(rig->node.cluster, "t", NULL, 0), 0);
+    assert_int_equal(join(rig, "g", "m2"), E_TOPIC_DELETED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +358,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(groups_are_listed_and_configured, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(compacted_logs_are_loaded, setup, teardown),
+        cmocka_unit_test_setup_teardown(joins_wait_for_their_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_lines_are_passed_over, setup,
                                         teardown),
     };

@@ -1,8 +1,10 @@
 /* Coordinators of several nodes: one dies and the next goes on, appends that do not
  * commit, and what nodes ask each other over HTTP. */
 #include "replica/group_routes.h"
+#include "replica/partition_lead.h"
 #include "replica/peer_client.h"
 #include "tests/unit/support/group_desk.h"
+#include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
 #include <setjmp.h>
@@ -259,6 +261,102 @@ static void what_does_not_commit_is_not_told(void **state)
     cJSON_Delete(answer);
 }
 
+/* Alive, but cut off from everybody: what it decided never comes into the log that the
+ * next one goes on with. */
+static void an_old_coordinator_changes_nothing(void **state)
+{
+    struct replica_rig *rig = *state;
+    const char *group = group_name();
+    const struct topic_id id = topic_id(rig, 1);
+    int old = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
+    int first = other_than(old, old);
+    int second = other_than(old, first);
+    struct group_desk desk = desk_at(rig, old, old);
+    struct partition *shard = replica_rig_partition(rig, old, GROUPS_TOPIC);
+    struct store *store = rig->cluster.nodes[old].store;
+    struct desk_call call;
+    char op[512];
+    char text[TOPIC_ID_TEXT];
+    assert_int_equal(desk_join(&desk, group, "m1", "t", &id), 0);
+    struct group_wire_beat beat = until_partitions(&desk, "m1", 4);
+    assert_int_equal(desk_commit(&desk, group, "m1", 2, beat.grants[2].generation, 5),
+                     0);
+    free(beat.grants);
+    replica_rig_cut_off(rig, first);
+    replica_rig_cut_off(rig, second);
+    int64_t before = log_end(shard);
+    topic_id_format(&id, text);
+    (void)snprintf(op, sizeof op,
+                   "{\"op\":\"join\",\"group\":\"%s\",\"member\":\"ghost\","
+                   "\"topic\":\"t\",\"topic_id\":\"%s\"}",
+                   group, text);
+    desk_send(&desk, &call, desk_request(&desk, group, 0, op));
+    for (int i = 0; i < PATIENCE && log_end(shard) == before; i++) {
+        rig_pause();
+    }
+    assert_true(log_end(shard) > before);
+    http_server_stop(rig->nodes[old].server);
+    rig->nodes[old].server = NULL;
+    shared_store_cut(store, true);
+    shared_backend_advance(rig->cluster.backend, 7000);
+    replica_rig_start(rig, first);
+    replica_rig_start(rig, second);
+    int next = replica_rig_leader(rig, first, GROUPS_TOPIC, old);
+    struct group_desk there = desk_at(rig, next, next);
+    assert_int_equal(desk_join(&there, group, "m2", "t", &id), 0);
+    beat = until_partitions(&there, "m2", 4);
+    assert_int_equal(beat.grants[2].committed, 5);
+    free(beat.grants);
+    cJSON *answer = desk_await(&call);
+    int error = 0;
+    const char *why = NULL;
+    assert_int_equal(group_wire_get_error(answer, &error, &why), 0);
+    assert_int_equal(error, E_NOT_COORDINATOR);
+    cJSON_Delete(answer);
+    /* The old one comes back, and takes what the next one has. */
+    struct partition *truth = replica_rig_partition(rig, next, GROUPS_TOPIC);
+    shared_store_cut(store, false);
+    replica_rig_until_committed(shard, log_end(truth));
+    char *its_lines = node_read_all(shard, NULL);
+    char *lines = node_read_all(truth, NULL);
+    assert_string_equal(its_lines, lines);
+    assert_null(strstr(lines, "ghost"));
+    free(its_lines);
+    free(lines);
+    partition_unref(truth);
+    partition_unref(shard);
+}
+
+/* Without the store it asks its followers whether it still leads. */
+static void groups_go_on_without_the_store(void **state)
+{
+    struct replica_rig *rig = *state;
+    const char *group = group_name();
+    const struct topic_id id = topic_id(rig, 1);
+    int leader = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
+    struct group_desk desk = desk_at(rig, leader, leader);
+    struct partition *shard = replica_rig_partition(rig, leader, GROUPS_TOPIC);
+    struct partition_lead lead = {.certain = true};
+    assert_int_equal(desk_join(&desk, group, "m1", "t", &id), 0);
+    struct group_wire_beat beat = until_partitions(&desk, "m1", 4);
+    for (int node = 1; node <= NODES; node++) {
+        shared_store_cut(rig->cluster.nodes[node].store, true);
+    }
+    shared_backend_advance(rig->cluster.backend, 7000);
+    for (int i = 0; i < PATIENCE && lead.certain; i++) {
+        assert_true(partition_lead_get(shard, &lead));
+        rig_pause();
+    }
+    assert_false(lead.certain);
+    int64_t before = log_end(shard);
+    assert_int_equal(desk_offset(&desk, group, 2), -1);
+    assert_true(log_end(shard) > before);
+    assert_int_equal(desk_commit(&desk, group, "m1", 2, beat.grants[2].generation, 5),
+                     0);
+    free(beat.grants);
+    partition_unref(shard);
+}
+
 /* ---- over HTTP ----------------------------------------------------------------------
  */
 
@@ -392,6 +490,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_coordinator_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_commit_is_not_told, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_old_coordinator_changes_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(groups_go_on_without_the_store, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nodes_ask_over_http, setup, teardown),
         cmocka_unit_test_setup_teardown(leaders_find_places, setup, teardown),
