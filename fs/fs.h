@@ -13,6 +13,7 @@ struct mount_params {
     const char *mountpoint;
     struct cluster *cluster; /* borrowed, as all of these */
     struct broker *broker;
+    struct groups *groups;
     struct problems *problems;
     const struct clock *clock;
     const struct mount_config *config;

@@ -2,16 +2,16 @@
  * The composition root: makes the parts, wires them, and starts and stops them in
  * order.
  *
- *     start: mount point, data directory (lock), log, problems, cluster, broker, HTTP
- *            server, mount
- *     stop:  mount, HTTP server, cluster, broker, data directory
+ *     start: mount point, data directory (lock), log, problems, cluster, broker,
+ *            groups, HTTP server, mount
+ *     stop:  mount, groups, HTTP server, cluster, broker, data directory
  *
  * The mount and the HTTP server go first when stopping, so that no request comes in any
  * more (in this order, because unmounting ends what waits in the partitions, for both);
  * the HTTP server starts before the mount, so that a node that can't serve as it was
- * told to is not mounted; the cluster
- * before the broker, so that no change reaches a broker that is being taken apart; the
- * data directory's lock last, when everything is on disk.
+ * told to is not mounted; the groups while the node still leads what they commit to;
+ * the cluster before the broker, so that no change reaches a broker that is being taken
+ * apart; the data directory's lock last, when everything is on disk.
  */
 #include "fs/cli.h"
 #include "fs/daemon.h"
@@ -40,10 +40,12 @@ struct node {
     struct problems *problems;
     struct cluster *cluster;
     struct broker *broker;
+    struct groups *groups;
     struct http_server *http;
     struct http_topics http_topics;
     struct http_status http_status;
     struct peer_routes *peer_routes;
+    struct group_routes *group_routes;
     char why[WHY_BYTES]; /* of the first failure */
 };
 
@@ -180,6 +182,20 @@ static void on_ready(void *arg)
     }
 }
 
+static int start_groups(struct node *node)
+{
+    const struct groups_params params = {
+        .config = &node->cli->config,
+        .cluster = node->cluster,
+        .broker = node->broker,
+        .problems = node->problems,
+        .clock = &clock_real,
+    };
+    int rc = groups_start(&params, &node->groups);
+
+    return rc < 0 ? keep_why(node, rc, "can't start the consumer groups") : 0;
+}
+
 static int node_start(struct node *node)
 {
     const struct mount_config *config = &node->cli->config;
@@ -219,13 +235,18 @@ static int node_start(struct node *node)
         .clock = &clock_real,
         .config = config,
     };
-    return broker_start(&broker_params, &node->broker, node->why, sizeof node->why);
+    rc = broker_start(&broker_params, &node->broker, node->why, sizeof node->why);
+    return rc < 0 ? rc : start_groups(node);
 }
 
 static int add_peer_routes(struct node *node)
 {
     const struct peer_routes_params params = {
         .config = &node->cli->config, .cluster = node->cluster, .broker = node->broker};
+    const struct group_routes_params group_params = {
+        .config = &node->cli->config,
+        .broker = node->broker,
+        .coordinator = groups_coordinator(node->groups)};
     struct cluster_session session;
     int rc;
 
@@ -233,9 +254,14 @@ static int add_peer_routes(struct node *node)
     if (!session.shared)
         return 0;
     rc = peer_routes_new(&params, &node->peer_routes, node->why, sizeof node->why);
-    if (rc < 0)
-        return rc;
-    return peer_routes_add(node->peer_routes, node->http);
+    if (rc == 0)
+        rc = peer_routes_add(node->peer_routes, node->http);
+    if (rc == 0)
+        rc = group_routes_new(&group_params, &node->group_routes, node->why,
+                              sizeof node->why);
+    if (rc == 0)
+        rc = group_routes_add(node->group_routes, node->http);
+    return rc;
 }
 
 static int start_http(struct node *node)
@@ -255,8 +281,10 @@ static int start_http(struct node *node)
     node->http_topics.cluster = node->cluster;
     node->http_topics.broker = node->broker;
     node->http_topics.clock = &clock_real;
-    node->http_status = (struct http_status){
-        .cluster = node->cluster, .broker = node->broker, .problems = node->problems};
+    node->http_status = (struct http_status){.cluster = node->cluster,
+                                             .broker = node->broker,
+                                             .problems = node->problems,
+                                             .groups = node->groups};
     rc = http_topics_add(node->http, &node->http_topics);
     if (rc == 0)
         rc = http_status_add(node->http, &node->http_status);
@@ -283,6 +311,7 @@ static int node_serve(struct node *node)
         .mountpoint = node->mountpoint.path,
         .cluster = node->cluster,
         .broker = node->broker,
+        .groups = node->groups,
         .problems = node->problems,
         .clock = &clock_real,
         .config = &node->cli->config,
@@ -297,12 +326,16 @@ static int node_serve(struct node *node)
 
 static void node_stop(struct node *node)
 {
+    group_routes_end(node->group_routes);
+    groups_leave(node->groups);
     cluster_stop(node->cluster);
     http_server_stop(node->http);
     broker_leave(node->broker);
     cluster_close(node->cluster);
+    groups_stop(node->groups);
     broker_stop(node->broker);
     peer_routes_free(node->peer_routes);
+    group_routes_free(node->group_routes);
     if (node->datadir != NULL)
         datadir_close(node->datadir);
     problems_free(node->problems);

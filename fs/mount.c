@@ -187,6 +187,7 @@ static int mount_make_parts(struct mount *mount)
     };
     mounted->cluster = params->cluster;
     mounted->broker = params->broker;
+    mounted->groups = params->groups;
     mounted->clock = params->clock;
     mounted->nodes = node_table_new();
     mounted->handles = handle_table_new();
@@ -262,6 +263,12 @@ static bool mount_wait_zero(const atomic_size_t *count)
     return atomic_load(count) == 0;
 }
 
+static void mount_interrupt(struct mounted *mounted)
+{
+    groups_interrupt(mounted->groups);
+    broker_interrupt_waiters(mounted->broker);
+}
+
 static void mount_stop_requests(struct mount *mount)
 {
     struct mounted *mounted = &mount->mounted;
@@ -271,11 +278,11 @@ static void mount_stop_requests(struct mount *mount)
         return;
     /* What waits for a flush or a commit is given a while. */
     if (!mount_wait_zero(&mounted->answers.soon)) {
-        broker_interrupt_waiters(mounted->broker);
+        mount_interrupt(mounted);
         parking_drain(mounted->parking);
     }
     handle_table_release_all(mounted->handles);
-    broker_interrupt_waiters(mounted->broker);
+    mount_interrupt(mounted);
     parking_drain(mounted->parking);
 }
 

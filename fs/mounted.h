@@ -17,8 +17,9 @@ struct notifier;
 
 struct mounted {
     struct tree tree;
-    struct cluster *cluster; /* borrowed, as the next two */
+    struct cluster *cluster; /* borrowed, as the next three */
     struct broker *broker;
+    struct groups *groups;
     const struct clock *clock;
     struct node_table *nodes;
     struct handle_table *handles;

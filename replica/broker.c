@@ -89,7 +89,14 @@ size_t broker_failed_count(struct broker *broker)
     return count;
 }
 
-void broker_interrupt_waiters(struct broker *broker)
+void broker_interrupt_one(struct partition *partition)
+{
+    if (!topic_name_is_internal(partition->name)) {
+        partition_interrupt(partition);
+    }
+}
+
+static void interrupt(struct broker *broker, void (*one)(struct partition *partition))
 {
     pthread_mutex_lock(&broker->table_lock);
     broker->interrupted = true;
@@ -100,11 +107,16 @@ void broker_interrupt_waiters(struct broker *broker)
         struct partition **list = NULL;
         (void)list_of(broker, copies, &list, &count);
         for (size_t i = 0; i < count; i++) {
-            partition_interrupt(list[i]);
+            one(list[i]);
             partition_unref(list[i]);
         }
         free(list);
     }
+}
+
+void broker_interrupt_waiters(struct broker *broker)
+{
+    interrupt(broker, broker_interrupt_one);
 }
 
 int broker_statvfs(struct broker *broker, struct statvfs *out)
@@ -298,7 +310,7 @@ void broker_stop(struct broker *broker)
     cleaner_stop(broker->cleaner);
     broker->cleaner = NULL;
     broker_maintenance_stop(broker);
-    broker_interrupt_waiters(broker);
+    interrupt(broker, partition_interrupt);
     bool all_open = !broker_is_opening(broker);
     broker_openers_stop(broker);
     flusher_stop(broker->flusher);

@@ -65,7 +65,9 @@ void broker_leave(struct broker *broker);
 void broker_stop(struct broker *broker);
 
 /* Wakes everything parked with an error, so that the mount can end; call before unmount
- * completes. Later waits fail at once with E_OFFLINE... */
+ * completes. Later waits fail at once with E_OFFLINE. Topics that topicfs keeps for
+ * itself go on until broker_stop(): what members of groups have done is still to be
+ * committed. */
 void broker_interrupt_waiters(struct broker *broker);
 
 /* A new reference, or NULL if there is no such partition, or it is still recovered. In

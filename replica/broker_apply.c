@@ -130,7 +130,7 @@ static int add_to_table(struct broker *broker, const struct partition_key *key,
     bool interrupted = broker->interrupted;
     pthread_mutex_unlock(&broker->table_lock);
     if (partition && interrupted) {
-        partition_interrupt(partition);
+        broker_interrupt_one(partition);
     }
     return entry ? 0 : -ENOMEM;
 }

@@ -90,6 +90,8 @@ int broker_copies(struct broker *broker, struct partition ***out, size_t *count)
 /* As broker_partition(); at the same moment, whether it is being opened. */
 struct partition *broker_look_up(struct broker *broker, const struct topic_id *topic_id,
                                  int32_t index, bool *opening);
+/* Ends the waits in a partition, but not of those that topicfs keeps for itself. */
+void broker_interrupt_one(struct partition *partition);
 /* Partitions of this node that could not be opened. */
 size_t broker_failed_count(struct broker *broker);
 

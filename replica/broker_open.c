@@ -118,7 +118,7 @@ static void publish(struct broker *broker, const struct partition_key *key,
     pthread_cond_broadcast(&broker->opened);
     pthread_mutex_unlock(&broker->table_lock);
     if (partition && interrupted) {
-        partition_interrupt(partition);
+        broker_interrupt_one(partition);
     }
     call_waiters(taken);
 }

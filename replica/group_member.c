@@ -81,8 +81,15 @@ int group_member_join(struct groups *groups, const struct group_member_params *p
         return -ENOMEM;
     }
     pthread_mutex_lock(&groups->lock);
-    DL_APPEND(groups->new_members, member);
+    bool closed = groups->closed;
+    if (!closed) {
+        DL_APPEND(groups->new_members, member);
+    }
     pthread_mutex_unlock(&groups->lock);
+    if (closed) {
+        free_member(member);
+        return E_OFFLINE;
+    }
     group_member_wake(member);
     *out = member;
     return 0;

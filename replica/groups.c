@@ -55,6 +55,19 @@ static int64_t step(struct groups *groups)
     return earlier(due_ms, group_client_step(groups->client));
 }
 
+/* Nobody is served any more: what comes from now on ends at once. */
+static void close_groups(struct groups *groups)
+{
+    pthread_mutex_lock(&groups->lock);
+    groups->closed = true;
+    pthread_mutex_unlock(&groups->lock);
+    groups_calls_step(groups);
+    group_members_close(groups);
+    groups_survey_close(groups);
+    group_client_close(groups->client);
+    group_farewells_end(groups);
+}
+
 static void *groups_main(void *arg)
 {
     struct groups *groups = arg;
@@ -73,10 +86,7 @@ static void *groups_main(void *arg)
         }
         group_client_wait(groups->client, due_ms);
     }
-    groups_calls_end(groups, E_OFFLINE);
-    groups_survey_close(groups);
-    group_client_close(groups->client);
-    group_farewells_end(groups);
+    close_groups(groups);
     return NULL;
 }
 
@@ -85,7 +95,6 @@ static void *groups_main(void *arg)
 
 static void free_groups(struct groups *groups)
 {
-    /* It answers what the client and the survey gave it. */
     group_coordinator_stop(groups->coordinator);
     group_locator_free(groups->locator);
     groups_survey_free(groups);
@@ -128,8 +137,14 @@ int groups_start(const struct groups_params *params, struct groups **out)
         free_groups(groups);
         return rc;
     }
+    groups->running = true;
     *out = groups;
     return 0;
+}
+
+struct group_coordinator *groups_coordinator(struct groups *groups)
+{
+    return groups->coordinator;
 }
 
 void groups_interrupt(struct groups *groups)
@@ -142,9 +157,9 @@ void groups_interrupt(struct groups *groups)
     }
 }
 
-void groups_stop(struct groups *groups)
+void groups_leave(struct groups *groups)
 {
-    if (!groups) {
+    if (!groups || !groups->running) {
         return;
     }
     pthread_mutex_lock(&groups->lock);
@@ -153,6 +168,17 @@ void groups_stop(struct groups *groups)
     pthread_mutex_unlock(&groups->lock);
     group_client_wake(groups->client);
     (void)pthread_join(groups->thread, NULL);
+    groups->running = false;
     cluster_unsubscribe(groups->params.cluster, on_cluster, groups);
-    free_groups(groups);
+    /* It answers what the client and the survey gave it. */
+    group_coordinator_stop(groups->coordinator);
+    groups->coordinator = NULL;
+}
+
+void groups_stop(struct groups *groups)
+{
+    if (groups) {
+        groups_leave(groups);
+        free_groups(groups);
+    }
 }

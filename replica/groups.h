@@ -9,6 +9,7 @@
  *     groups_describe(groups, "workers", true, &call);
  *     rc = group_member_join(groups, &member_params, &member);
  *     groups_interrupt(groups);                 // with broker_interrupt_waiters()
+ *     groups_leave(groups);                     // before cluster_stop()
  *     groups_stop(groups);                      // when nobody calls any more
  *
  * Nothing here blocks. Callbacks run on threads of the groups, no lock held.
@@ -20,6 +21,7 @@
 #include "replica/group_core.h"
 
 struct groups;
+struct group_coordinator;
 
 struct groups_params {
     const struct mount_config *config; /* borrowed, as all of these */
@@ -30,11 +32,20 @@ struct groups_params {
 };
 
 int groups_start(const struct groups_params *params, struct groups **out);
+/* Of this node, for the routes that other nodes use; borrowed. */
+struct group_coordinator *groups_coordinator(struct groups *groups);
 /* Ends every call and every wait with E_OFFLINE, now and from now on, but members still
  * leave and commit in the background. */
 void groups_interrupt(struct groups *groups);
-/* Sends what members have finished and that they leave, for at most two seconds; before
- * broker_leave(). Members and calls must be gone. NULL is fine. */
+/*
+ * Sends what members have finished and that they leave, for at most two seconds, and
+ * stops the coordinator: while this node still leads what they commit to. What is
+ * called afterwards ends with E_OFFLINE, a call's done() then before it returns;
+ * joining fails. NULL is fine.
+ */
+void groups_leave(struct groups *groups);
+/* Frees it, after groups_leave() if that was not called. Members and calls must be
+ * gone. NULL is fine. */
 void groups_stop(struct groups *groups);
 
 /* ---- asking and changing ------------------------------------------------------------
@@ -124,7 +135,7 @@ struct group_member_params {
     void *arg;
 };
 
-/* Begins to join. 0 or -ENOMEM. */
+/* Begins to join. 0, E_OFFLINE or -ENOMEM. */
 int group_member_join(struct groups *groups, const struct group_member_params *params,
                       struct group_member **out);
 /* Frees the member; changed() is not called any more when it returns. What was finished

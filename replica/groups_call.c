@@ -114,11 +114,20 @@ static struct groups_call_state *new_state(struct groups *groups,
 static void submit(struct groups_call_state *state)
 {
     struct groups *groups = state->groups;
+    struct groups_call *call = state->call;
     pthread_mutex_lock(&groups->lock);
-    state->call->state = state;
-    DL_APPEND(groups->new_calls, state);
+    bool closed = groups->closed;
+    if (!closed) {
+        call->state = state;
+        DL_APPEND(groups->new_calls, state);
+    }
     pthread_mutex_unlock(&groups->lock);
-    group_client_wake(groups->client);
+    if (closed) {
+        free_state(state);
+        call->done(call, E_OFFLINE, NULL, "");
+    } else {
+        group_client_wake(groups->client);
+    }
 }
 
 static cJSON *new_op(const char *name, const char *group)

@@ -23,11 +23,12 @@ struct groups_survey;
 
 struct groups {
     struct groups_params params;           /* [const] */
-    struct group_coordinator *coordinator; /* [const] */
+    struct group_coordinator *coordinator; /* [start and stop] */
     struct group_client *client;           /* [thread] */
     struct group_locator *locator;         /* [thread] */
     struct groups_survey *survey;          /* [const] */
     pthread_t thread;                      /* [start and stop] */
+    bool running;                          /* [start and stop] */
     struct groups_call_state *calls;       /* [thread] */
     struct group_member *members;          /* [thread] */
     struct farewell *farewells;            /* [thread] under way */
@@ -45,6 +46,7 @@ struct groups {
     uint64_t member_count;               /* [lock] ids that were given */
     bool interrupted;                    /* [lock] */
     bool stopping;                       /* [lock] */
+    bool closed;                         /* [lock] the thread is gone, or will be */
 };
 
 int64_t groups_now(const struct groups *groups);
@@ -153,6 +155,8 @@ void group_member_fail(struct group_member *member, int error);   /* [lock] */
 
 /* group_member_step.c [thread] */
 int64_t group_members_step(struct groups *groups); /* when to come back */
+/* Whoever is still there has failed, and leaves without a word. */
+void group_members_close(struct groups *groups);
 /* [lock] Nothing is the member's any more. */
 void group_member_drop_all(struct group_member *member);
 

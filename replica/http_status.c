@@ -104,6 +104,8 @@ static void metrics(struct http_request *request)
         http_process_measure(&process);
         (void)http_metrics_render(rows, count, &process,
                                   count_problems(status->problems), &text);
+        if (status->groups != NULL)
+            (void)groups_metrics(status->groups, &text);
         http_reply_text(request, 200, "text/plain; version=0.0.4; charset=utf-8",
                         &text);
     }

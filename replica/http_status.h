@@ -15,12 +15,14 @@
 
 #include "coord/coord.h"
 #include "replica/broker.h"
+#include "replica/groups.h"
 #include "replica/http_server.h"
 
 struct http_status {
     struct cluster *cluster; /* borrowed, as all of these */
     struct broker *broker;
     struct problems *problems;
+    struct groups *groups; /* NULL: none */
 };
 
 /* 0 or -ENOSPC. */

@@ -8,6 +8,8 @@
 #include "replica/broker.h"
 #include "replica/check.h"
 #include "replica/extent.h"
+#include "replica/group_routes.h"
+#include "replica/groups.h"
 #include "replica/http_server.h"
 #include "replica/http_status.h"
 #include "replica/http_topics.h"

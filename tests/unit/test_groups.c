@@ -439,6 +439,48 @@ static void test_interrupt(void **state)
     assert_int_equal(group_user_offset(f->groups, "g", 0), 1);
 }
 
+/* As a mount ends: everything that waits is woken, and still nothing is lost. */
+static void test_commits_behind_an_interrupted_broker(void **state)
+{
+    struct fixture *f = *state;
+    struct group_chunk chunk;
+    append(f, 0, "a\n");
+    struct group_user *user = join(f, "g");
+    expect(user, "a\n", &chunk);
+    groups_interrupt(f->groups);
+    broker_interrupt_waiters(f->node.broker);
+    assert_int_equal(group_user_finish(user, &chunk), 0);
+    group_user_leave(user);
+    restart(f);
+    assert_int_equal(group_user_offset(f->groups, "g", 0), 1);
+}
+
+static void test_after_leave(void **state)
+{
+    struct fixture *f = *state;
+    struct group_chunk chunk;
+    struct group_member *member = NULL;
+    struct user_call call;
+    struct buf out;
+    char *text = NULL;
+    append(f, 0, "a\n");
+    struct group_user *user = join(f, "g");
+    expect(user, "a\n", &chunk);
+    groups_leave(f->groups);
+    assert_int_equal(group_user_try(user, 0, &text, &chunk), E_OFFLINE);
+    assert_int_equal(group_user_sync(user), E_OFFLINE);
+    user_call_init(&call);
+    groups_describe(f->groups, "g", true, &call.call);
+    assert_int_equal(user_call_await(&call, NULL), E_OFFLINE);
+    const struct group_member_params params = {
+        .group = "g", .topic = "t", .topic_id = f->topic};
+    assert_int_equal(group_member_join(f->groups, &params, &member), E_OFFLINE);
+    buf_init(&out, 1 << 20);
+    assert_int_equal(groups_metrics(f->groups, &out), 0);
+    buf_free(&out);
+    group_user_leave(user);
+}
+
 static void test_cancel_call(void **state)
 {
     struct fixture *f = *state;
@@ -535,6 +577,8 @@ int main(void)
         TEST(test_topic_deleted),
         TEST(test_partition_added),
         TEST(test_interrupt),
+        TEST(test_commits_behind_an_interrupted_broker),
+        TEST(test_after_leave),
         TEST(test_cancel_call),
         TEST(test_chunks),
         TEST(test_metrics),
