@@ -7,13 +7,14 @@
 CLUSTER=$REPOSITORY/mountscripts/cluster
 LINES=$REPOSITORY/tests/fault/cluster_lines.py
 
+# OPTIONS: more mount options.
 fresh_cluster() { # NODES [ARGUMENT of up...]
     CHILDREN=()
     C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
     export TOPICFS_CLUSTER_DIR=$C
     # Sessions that end soon, so that no test waits long for what is not refused.
-    within 60 "$CLUSTER" up "$@" \
-        -o "session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s" >/dev/null
+    local options=session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s${OPTIONS:+,$OPTIONS}
+    within 60 "$CLUSTER" up "$@" -o "$options" >/dev/null
 }
 
 end_cluster() {
