@@ -338,6 +338,147 @@ static void test_failed_disk_shows_after_a_crash(void **state)
     assert_whole(rig, id, "t");
 }
 
+/* ---- who waits meanwhile ------------------------------------------------------------
+ */
+
+struct waiting {
+    struct produce_waiter waiter; /* first */
+    atomic_bool done;
+    struct produce_result result;
+};
+
+static void note_done(struct produce_waiter *waiter,
+                      const struct produce_result *result)
+{
+    struct waiting *waiting = (struct waiting *)waiter;
+    waiting->result = *result;
+    atomic_store(&waiting->done, true);
+}
+
+static void begin_append(struct waiting *waiting, struct partition *partition,
+                         const char *line)
+{
+    *waiting = (struct waiting){.waiter = {.done = note_done}};
+    assert_int_equal(partition_produce(partition, line, strlen(line), 1,
+                                       &waiting->waiter, &waiting->result),
+                     PRODUCE_PENDING);
+}
+
+static void until_done(struct waiting *waiting)
+{
+    for (int i = 0; i < TRIES && !atomic_load(&waiting->done); i++) {
+        rig_pause();
+    }
+    assert_true(atomic_load(&waiting->done));
+}
+
+static void assert_text(struct partition *partition, const char *wanted)
+{
+    char *text = node_read_all(partition, NULL);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+/* Others have the batch: its writer hears so, once it is committed. */
+static void test_waiter_of_what_others_have(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct waiting waiting;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int away = other_than(leader);
+    int third = other_than(away);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    struct partition *copy = replica_rig_partition(rig, third, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    replica_rig_kill(rig, away);
+    begin_append(&waiting, partition, "two\n");
+    struct partition_status status = {0};
+    for (int i = 0; i < TRIES && status.flushed_offset < 2; i++) {
+        partition_status_get(copy, &status);
+        rig_pause();
+    }
+    partition_unref(copy);
+    assert_false(atomic_load(&waiting.done));
+    lose_disk(partition);
+    replica_rig_bury(rig, away);
+    assert_int_equal(replica_rig_leader(rig, third, "t", leader), third);
+    until_done(&waiting);
+    assert_int_equal(waiting.result.error, 0);
+    assert_int_equal(waiting.result.base_offset, 1);
+    assert_text(partition, "one\ntwo\n");
+    partition_unref(partition);
+}
+
+/* Nobody has it, and something else stands there: nothing was appended. */
+static void test_waiter_of_what_nobody_has(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct waiting waiting;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int other = other_than(leader);
+    int third = other_than(other);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    replica_rig_kill(rig, other);
+    replica_rig_kill(rig, third);
+    begin_append(&waiting, partition, "two\n");
+    lose_disk(partition);
+    until_in_isr(rig, leader, "t", leader, false);
+    replica_rig_start(rig, other);
+    replica_rig_start(rig, third);
+    int next = replica_rig_leader(rig, other, "t", leader);
+    struct partition *there = replica_rig_partition(rig, next, "t");
+    assert_int_equal(node_append(there, "three\n", NULL), 0);
+    until_done(&waiting);
+    assert_int_equal(waiting.result.error, E_NO_LEADER);
+    replica_rig_until_committed(partition, 2);
+    assert_text(partition, "one\nthree\n");
+    partition_unref(there);
+    partition_unref(partition);
+}
+
+/* Several wait for what a new leader cuts: each is sent to it, once, in order. */
+static void test_all_that_is_cut_is_sent_on(void **state)
+{
+    enum { WRITERS = 5 };
+    static const char *const lines[WRITERS] = {"a\n", "bb\n", "ccc\n", "dd\n", "e\n"};
+    struct replica_rig *rig = *state;
+    struct waiting waiting[WRITERS];
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int other = other_than(leader);
+    int third = other_than(other);
+    struct store *store = rig->cluster.nodes[leader].store;
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    replica_rig_cut_off(rig, other);
+    replica_rig_cut_off(rig, third);
+    for (int i = 0; i < WRITERS; i++) {
+        begin_append(&waiting[i], partition, lines[i]);
+    }
+    http_server_stop(rig->nodes[leader].server);
+    rig->nodes[leader].server = NULL;
+    shared_store_cut(store, true);
+    shared_backend_advance(rig->cluster.backend, 7000);
+    replica_rig_start(rig, other);
+    replica_rig_start(rig, third);
+    int next = replica_rig_leader(rig, other, "t", leader);
+    struct partition *there = replica_rig_partition(rig, next, "t");
+    assert_int_equal(node_append(there, "two\n", NULL), 0);
+    shared_store_cut(store, false);
+    for (int i = 0; i < WRITERS; i++) {
+        until_done(&waiting[i]);
+        assert_int_equal(waiting[i].result.error, 0);
+        assert_int_equal(waiting[i].result.base_offset, 2 + i);
+    }
+    replica_rig_until_committed(there, 2 + WRITERS);
+    assert_text(there, "one\ntwo\na\nbb\nccc\ndd\ne\n");
+    partition_unref(there);
+    partition_unref(partition);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +496,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failed_disk_of_the_leader, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_failed_disk_shows_after_a_crash, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_waiter_of_what_others_have, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_all_that_is_cut_is_sent_on, open_rig,
                                         close_rig),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
