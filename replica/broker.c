@@ -264,6 +264,9 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
     (void)(rc ? rc : broker_checkpoint(broker));
     rc = rc ? rc : broker_maintenance_start(broker);
     rc = rc ? rc : start_cleaner(broker);
+    rc = rc ? rc
+            : scrubber_start(broker, params->datadir->recovery != LOG_CLEAN,
+                             &broker->scrubber);
     if (rc) {
         if (why[0] == '\0') {
             (void)snprintf(why, why_size, "opening the logs in %s: %s",
@@ -307,6 +310,8 @@ void broker_stop(struct broker *broker)
         return;
     }
     broker_leave(broker);
+    scrubber_stop(broker->scrubber);
+    broker->scrubber = NULL;
     cleaner_stop(broker->cleaner);
     broker->cleaner = NULL;
     broker_maintenance_stop(broker);

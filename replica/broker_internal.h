@@ -19,6 +19,7 @@
 #include "replica/file_cache.h"
 #include "replica/partition_internal.h"
 #include "replica/replication.h"
+#include "replica/scrubber.h"
 
 #include <pthread.h>
 #include <uthash.h>
@@ -45,6 +46,7 @@ struct broker {
     struct file_cache *files;        /* [const] */
     struct flusher *flusher;         /* [const] */
     struct cleaner *cleaner;         /* [const] */
+    struct scrubber *scrubber;       /* [const] */
     struct replication *replication; /* [const] NULL: this node is the cluster */
     _Atomic int64_t outbox_bytes;    /* of writes that wait to be sent */
     struct checkpoint recovered;     /* [const] what the last process left */

@@ -29,7 +29,7 @@ static bool is_suspect(struct broker *broker, const struct table_entry *entry,
     bool crashed = broker->params.datadir->recovery == LOG_MACHINE_CRASHED;
     enum partition_doubt doubt = broker->checkpoint_lost ? DOUBT_ALL
                                  : crashed               ? DOUBT_UNFLUSHED
-                                                         : DOUBT_NONE;
+                                                         : DOUBT_CUT;
     if (!entry->partition) {
         *out = (struct suspect){.kind = SUSPECT_UNUSABLE, .last_epoch = -1};
         return true;

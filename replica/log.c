@@ -124,6 +124,11 @@ void log_bounds_get(struct log *log, struct log_bounds *out)
         out->last_timestamp_ms = 0;
 }
 
+bool log_has_lost(const struct log *log)
+{
+    return log->has_lost;
+}
+
 /* ---- append ---------------------------------------------------------------- */
 
 /* [append lock] The segment that is appended to; NULL where the next append begins one.

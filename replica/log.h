@@ -121,6 +121,11 @@ void log_detach(struct log *log);
 void log_reconfigure(struct log *log, const struct topic_config *config);
 
 void log_bounds_get(struct log *log, struct log_bounds *out);
+/* Whether opening it, after the crash of a process, cut whole batches away: nothing
+ * that such a crash leaves is like that, so they had been written, and perhaps
+ * acknowledged.
+ */
+bool log_has_lost(const struct log *log);
 
 /*
  * Appends one batch; takes message_count, length, leader_epoch, producer and flags, and

@@ -20,6 +20,7 @@ static int finder_open(struct finder *finder)
 {
     struct segment *segment = finder->view.segment;
     int rc = segment_pin_index(segment, &finder->index);
+    rc = log_report_files(finder->log, &finder->view, finder->cuts, rc);
     if (rc == 0)
         index_reader_init(&finder->reader, segment->home->disk, finder->index->fd,
                           segment->base_offset, finder->view.entry_count);
@@ -89,6 +90,7 @@ static int place_in_batch(struct finder *finder, const struct batch *batch,
                                        batch->base_offset + batch->message_count};
         rc = log_report_read(finder->log, &finder->view, finder->cuts, &bad);
     }
+    rc = log_report_files(finder->log, &finder->view, finder->cuts, rc);
     if (rc == 0)
         out->position = segment->position + at;
     return rc;

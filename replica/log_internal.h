@@ -31,6 +31,7 @@ struct log {
     struct topic_config config; /* [append lock] */
     int64_t
         active_first_ms; /* [append lock] timestamp of the last segment's first batch */
+    bool has_lost;       /* [const once open] */
     atomic_bool offline; /* cleared by log_renew() alone */
 
     pthread_mutex_t lock; /* short: never held during I/O or a callback */
@@ -93,6 +94,11 @@ void log_report(struct log *log, int64_t first_offset, int64_t end_offset,
 /* What a bad read returns: reports `bad` unless the log was cut meanwhile (-EAGAIN). */
 int log_report_read(struct log *log, const struct segment_view *view, uint64_t cuts,
                     const struct segment_bad *bad);
+
+/* The same where a file of the segment could not be opened or read: if it is gone, or
+ * the disk can't read it (rc), none of the segment can be served. Else rc. */
+int log_report_files(struct log *log, const struct segment_view *view, uint64_t cuts,
+                     int rc);
 
 /* The message with that offset, or the first one after it, in one undamaged segment,
  * which need not be in the table. 1: it has none. */

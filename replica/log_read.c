@@ -48,6 +48,7 @@ static int read_view(struct log *log, const struct segment_view *view, int64_t a
         rc = segment_check(view, text, at, &length, &bad);
     if (rc == E_DAMAGED)
         rc = log_report_read(log, view, cuts, &bad);
+    rc = log_report_files(log, view, cuts, rc);
     if (rc != 0) {
         segment_unpin(segment, text);
         return rc;
@@ -131,6 +132,7 @@ int log_batch_at(struct log *log, int64_t position, uint64_t rewrites,
             rc = batch_in_view(&view, position - view.segment->position, out, &bad);
             if (rc == E_DAMAGED)
                 rc = log_report_read(log, &view, cuts, &bad);
+            rc = log_report_files(log, &view, cuts, rc);
         }
         if (rc == 0)
             out->position += view.segment->position;
@@ -147,8 +149,23 @@ struct walk {
     void *arg;
 };
 
+/* Entry i can't be read. */
+static int skip_bad(struct log *log, const struct segment_view *view, uint64_t cuts,
+                    struct index_reader *reader, int64_t i)
+{
+    struct index_spot spot = {.low = i - 1, .high = i + 1};
+    struct segment_bad bad;
+    /* Its neighbours are no better: nobody knows how far that goes. */
+    if (segment_bad_range(view, reader, &spot, &bad) != 0)
+        bad = (struct segment_bad){.first_offset = view->segment->base_offset,
+                                   .end_offset = view->end_offset};
+    int rc = log_report_read(log, view, cuts, &bad);
+    return rc == E_DAMAGED ? 0 : rc;
+}
+
 /* Gives what the segment holds at or behind walk->next. 0, or what ended the walk. */
-static int walk_view(const struct segment_view *view, struct walk *walk)
+static int walk_view(struct log *log, const struct segment_view *view, uint64_t cuts,
+                     struct walk *walk)
 {
     if (view->flags & (SEGMENT_DAMAGED | SEGMENT_GAP)) {
         walk->skipped = true;
@@ -157,7 +174,7 @@ static int walk_view(const struct segment_view *view, struct walk *walk)
     struct file_cache_file *index = NULL;
     int rc = segment_pin_index(view->segment, &index);
     if (rc != 0)
-        return rc;
+        return log_report_files(log, view, cuts, rc);
     struct index_reader reader;
     struct index_spot spot;
     index_reader_init(&reader, view->segment->home->disk, index->fd,
@@ -168,7 +185,7 @@ static int walk_view(const struct segment_view *view, struct walk *walk)
         rc = index_reader_get(&reader, (uint32_t)i, &batch);
         if (rc == E_DAMAGED) {
             walk->skipped = true;
-            rc = 0;
+            rc = skip_bad(log, view, cuts, &reader, i);
             continue;
         }
         if (rc != 0 || batch.base_offset + batch.message_count <= walk->next)
@@ -191,7 +208,8 @@ int log_each_batch(struct log *log, int64_t offset,
         rc = log_view_after(log, offset, &view);
     while (rc == 0) {
         int64_t base = view.segment->base_offset;
-        rc = walk_view(&view, &walk);
+        uint64_t cuts = log_cuts(log);
+        rc = walk_view(log, &view, cuts, &walk);
         log_view_release(&view);
         if (rc == 0)
             rc = log_view_after(log, base, &view);

@@ -211,3 +211,16 @@ int log_report_read(struct log *log, const struct segment_view *view, uint64_t c
                ".log", "text and index do not match by their checksums");
     return E_DAMAGED;
 }
+
+int log_report_files(struct log *log, const struct segment_view *view, uint64_t cuts,
+                     int rc)
+{
+    if (rc != -ENOENT && rc != -EIO)
+        return rc;
+    if (log_cuts(log) != cuts)
+        return -EAGAIN;
+    log_report(log, view->segment->base_offset, view->end_offset,
+               view->segment->base_offset, ".log",
+               rc == -EIO ? "the disk can't read it" : "somebody removed its files");
+    return E_DAMAGED;
+}

@@ -313,6 +313,8 @@ bool partition_suspect(struct partition *partition, enum partition_doubt doubt,
                     !leadership_is_last(&core->state, core->self);
     bool doubtful =
         (doubt == DOUBT_UNFLUSHED && partition->config.flush != FLUSH_ACK) ||
+        (doubt >= DOUBT_CUT && log_has_lost(partition->log) &&
+         partition_is_shared(partition)) ||
         (doubt == DOUBT_ALL && partition_is_shared(partition));
     *out = (struct suspect){
         .kind = unusable ? SUSPECT_UNUSABLE : SUSPECT_CRASHED,

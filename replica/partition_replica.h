@@ -109,7 +109,8 @@ void partition_isr_reread(struct partition *partition);
 
 /* How much may be missing, by how the last process ended. */
 enum partition_doubt {
-    DOUBT_NONE,
+    DOUBT_NONE,      /* it was open already */
+    DOUBT_CUT,       /* only what opening it had to cut away */
     DOUBT_UNFLUSHED, /* the machine crashed: what counts before it is flushed */
     DOUBT_ALL,       /* nothing tells what was here */
 };

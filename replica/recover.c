@@ -308,8 +308,17 @@ static int check_tail(struct recovery *recovery, struct recover_segment *found)
                                 recovery);
 }
 
+/* In the page cache a batch is whole before its entry is there. */
+static void note_lost(struct recovery *recovery)
+{
+    if (recovery->params->recovery == LOG_PROCESS_CRASHED)
+        recovery->log->has_lost = true;
+}
+
 static int cut_tail(struct recovery *recovery, struct recover_segment *found)
 {
+    if (found->cut_entries < found->entries)
+        note_lost(recovery);
     int rc = segment_cut(found->segment, found->cut_entries, found->end_position);
     found->segment->dirty = true;
     found->entries = found->cut_entries;
@@ -439,6 +448,7 @@ static int take_segment(struct recovery *recovery, int64_t base, int64_t next)
                        recovery->params->recovery == LOG_MACHINE_CRASHED &&
                        recovery->params->flushed_offset >= 0;
     if (recovery->cut_done || behind_hole) {
+        note_lost(recovery);
         recovery->cut_done = true;
         return remove_files(recovery, base);
     }

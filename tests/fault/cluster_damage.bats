@@ -83,13 +83,15 @@ os.pwrite(fd, bytes([byte[0] ^ 1]), at)' "$1" "$2"
     local victim other
     victim=$(state_of t 'replicas[0]')
     other=$((victim % 3 + 1))
+    # Known to be on disk: what is newer recovery cuts, if it is bad.
+    wait_for 20 grep -q ' 0 20000 20000 20000 t' "$C/data/n$victim/checkpoint"
     "$CLUSTER" kill "$victim"
     wait_for 20 leads_not t "$victim"
     flip "$C/data/n$victim/t-0/00000000000000000000.log" 300000
     "$CLUSTER" start "$victim"
-    wait_for 30 in_sync t "$victim"
-    echo '{"partitions":[{"topic":"t","partition":0}]}' \
-        >"$C/n$other/cluster/admin/preferred_replica_election" || true
+    # It is asked to lead; nobody has to read there for the damage to be found.
+    wait_for 30 preferred_asked "$other" || true
+    wait_for 20 grep -q 'problem: damaged t-0/' "$C/run/n$victim.log"
     # Whoever reads it there meets an error or the truth.
     local k
     for k in 1 2 3 4 5; do
@@ -105,6 +107,11 @@ os.pwrite(fd, bytes([byte[0] ^ 1]), at)' "$1" "$2"
     wait_for 20 preferred_leads "$victim" "$other"
     echo 'one more' | tee -a "$C/wanted" >>"$C/n$victim/topics/t/0/log"
     wait_for 10 whole_everywhere
+}
+
+preferred_asked() { # NODE
+    echo '{"partitions":[{"topic":"t","partition":0}]}' \
+        >"$C/n$1/cluster/admin/preferred_replica_election"
 }
 
 preferred_leads() { # NODE ASKED

@@ -221,6 +221,24 @@ static void test_files_lost_while_away(void **state)
     }
 }
 
+/* After a crash all is read once, whoever else does. */
+static void test_found_before_anybody_reads(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    fill(rig, leader, "t");
+    replica_rig_kill(rig, id);
+    replica_rig_run(rig, id, flip);
+    replica_rig_run(rig, id, "sed -i s/true/false/ running.json");
+    replica_rig_start(rig, id);
+    until_in_isr(rig, leader, "t", id, true);
+    until_in_isr(rig, leader, "t", id, false);
+    until_repaired(rig, id, "t");
+    assert_whole(rig, id, "t");
+}
+
 static void kill_all(struct replica_rig *rig)
 {
     for (int id = 1; id <= 3; id++) {
@@ -489,6 +507,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_leader_finds_it_for_a_follower, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_files_lost_while_away, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_found_before_anybody_reads, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_lost_metadata_starts_first, open_rig,
                                         close_rig),

@@ -156,6 +156,13 @@ static void forget_flushed(struct checkpoint_entry *entry)
     entry->flushed_offset = 0;
 }
 
+static void forget_all(struct checkpoint_entry *entry)
+{
+    entry->flushed_offset = 0;
+    entry->high_watermark = 0;
+    entry->log_end_offset = 0;
+}
+
 /* All machines lose power; nothing was flushed, and each kept another part of what was
  * committed. The longest leads, and it is on record; nothing of it is damage. */
 static void test_power_cut_of_all(void **state)
@@ -196,6 +203,42 @@ static void test_power_cut_of_all(void **state)
     struct rig_state now = rig_state(&rig->cluster, 1, "t", 0);
     assert_true(now.state.lossy_epoch >= 0);
     append(rig, longest, "t", "after\n");
+}
+
+/* Written a moment ago, so the checkpoint does not speak of it yet, and bad after the
+ * crash of the process: what is cut then may have been acknowledged. */
+static void test_what_recovery_cut_is_told(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    for (int i = 0; i < 4; i++) {
+        append(rig, leader, "t", "line\n");
+    }
+    until_committed_on(rig, "t", 4);
+    for (int id = 1; id <= 3; id++) {
+        replica_rig_kill(rig, id);
+    }
+    edit_checkpoint(rig, 2, forget_all);
+    replica_rig_run(rig, 2,
+                    "printf X | dd of=$(ls t-0/*.log) bs=1 seek=12 conv=notrunc "
+                    "status=none && rm -f t-0/*.producers && "
+                    "sed -i s/true/false/ running.json");
+    replica_rig_start(rig, 2);
+    struct rig_state now = rig_state(&rig->cluster, 2, "t", 0);
+    assert_false(replica_ids_contain(&now.state.isr, 2));
+    assert_int_not_equal(now.state.leader, 2);
+    replica_rig_start(rig, 1);
+    replica_rig_start(rig, 3);
+    until_committed_on(rig, "t", 4);
+    replica_rig_until_isr(rig, 1, "t", 3);
+    for (int id = 1; id <= 3; id++) {
+        struct partition *partition = replica_rig_partition(rig, id, "t");
+        assert_text(partition, "line\nline\nline\nline\n");
+        partition_unref(partition);
+    }
+    now = rig_state(&rig->cluster, 2, "t", 0);
+    assert_int_equal(now.state.lossy_epoch, -1);
 }
 
 /* ---- what is due --------------------------------------------------------------------
@@ -268,6 +311,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_checkpoint_after_a_cut, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_power_cut_of_all, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_what_recovery_cut_is_told, open_rig,
+                                        close_rig),
         cmocka_unit_test_setup_teardown(test_marker_waits_until_all_know, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_epoch_before_the_start_survives, open_rig,
