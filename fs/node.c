@@ -43,7 +43,7 @@ static size_t node_key(const struct tree_place *place,
     fixed.kind = (int32_t)place->kind;
     if (tree_is_in_topic(place->kind))
         fixed.topic_id = place->topic_id;
-    if (place->kind >= TREE_PARTITION && place->kind <= TREE_SEGMENT)
+    if (tree_is_in_partition(place->kind))
         fixed.partition = place->partition;
     if (place->kind == TREE_SEGMENT)
         fixed.base_offset = place->base_offset;

@@ -1,4 +1,4 @@
-#include "fs/tree.h"
+#include "fs/tree_internal.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -31,20 +31,27 @@ static const struct tree_kind_traits tree_traits[] = {
     [TREE_FOLLOW] = {S_IFREG, 0444, 0, 0.02},
     [TREE_JSON] = {S_IFREG, 0444, 0, 0.02},
     [TREE_SEGMENT] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUPS] = {S_IFDIR, 07777, 1, 1},
+    [TREE_GROUP] = {S_IFDIR, 0555, 1, 1},
+    [TREE_GROUP_CONFIG] = {S_IFREG, 0666, 1, 1},
+    [TREE_GROUP_MEMBERS] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUP_LAG] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUP_READ_DIR] = {S_IFDIR, 0555, 1, 1},
+    [TREE_GROUP_JSON_DIR] = {S_IFDIR, 0555, 1, 1},
+    [TREE_GROUP_OFFSETS_DIR] = {S_IFDIR, 0555, 1, 1},
+    [TREE_GROUP_READ] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUP_JSON] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUP_TOPIC] = {S_IFDIR, 0555, 1, 1},
+    [TREE_GROUP_OFFSET] = {S_IFREG, 0444, 1, 1},
+    [TREE_GROUP_PREVIEW] = {S_IFREG, 0444, 1, 1},
     [TREE_CLUSTER_DIR] = {S_IFDIR, 0555, 0, 0},
     [TREE_CLUSTER_FILE] = {S_IFREG, 0444, 0, 0},
     [TREE_ADMIN_FILE] = {S_IFREG, 0644, 0, 0},
 };
 
-/* Fixed names; the ones not listed are there for who knows them. */
-struct tree_name {
-    const char *name;
-    enum tree_kind kind;
-    bool listed;
-};
-
 static const struct tree_name tree_root_names[] = {
     {"topics", TREE_TOPICS, true},
+    {"groups", TREE_GROUPS, true},
     {"cluster", TREE_CLUSTER_DIR, true},
     {NULL, TREE_ROOT, false},
 };
@@ -69,7 +76,7 @@ bool tree_is_dir(enum tree_kind kind)
 
 bool tree_takes_json(enum tree_kind kind)
 {
-    return kind == TREE_CONFIG || kind == TREE_ADMIN_FILE;
+    return kind == TREE_CONFIG || kind == TREE_ADMIN_FILE || kind == TREE_GROUP_CONFIG;
 }
 
 bool tree_is_text(enum tree_kind kind)
@@ -86,7 +93,14 @@ bool tree_is_view(enum tree_kind kind)
 
 bool tree_is_in_topic(enum tree_kind kind)
 {
-    return kind >= TREE_TOPIC && kind <= TREE_SEGMENT;
+    return (kind >= TREE_TOPIC && kind <= TREE_SEGMENT) ||
+           (kind >= TREE_GROUP_READ && kind <= TREE_GROUP_PREVIEW);
+}
+
+bool tree_is_in_partition(enum tree_kind kind)
+{
+    return (kind >= TREE_PARTITION && kind <= TREE_SEGMENT) ||
+           kind == TREE_GROUP_OFFSET || kind == TREE_GROUP_PREVIEW;
 }
 
 double tree_entry_timeout(enum tree_kind kind)
@@ -127,8 +141,7 @@ static int tree_segment_number(const char *name, int64_t *out)
     return tree_number(name, INT64_MAX, out);
 }
 
-static const struct tree_name *tree_name_find(const struct tree_name *names,
-                                              const char *name)
+const struct tree_name *tree_name_find(const struct tree_name *names, const char *name)
 {
     for (; names->name != NULL; names++) {
         if (strcmp(names->name, name) == 0)
@@ -137,9 +150,8 @@ static const struct tree_name *tree_name_find(const struct tree_name *names,
     return NULL;
 }
 
-/* The topic that `place` is in, if it is still the same one. */
-static const struct topic *tree_topic(const struct cluster_snapshot *snapshot,
-                                      const struct tree_place *place)
+const struct topic *tree_topic(const struct cluster_snapshot *snapshot,
+                               const struct tree_place *place)
 {
     const struct topic *topic = cluster_snapshot_topic(snapshot, place->topic);
     if (topic == NULL || !topic_id_equal(&topic->id, &place->topic_id))
@@ -155,8 +167,7 @@ bool tree_topic_exists(const struct tree *tree, const struct tree_place *place)
     return exists;
 }
 
-static int tree_topic_place(const struct tree *tree, const char *name,
-                            struct tree_place *out)
+int tree_topic_place(const struct tree *tree, const char *name, struct tree_place *out)
 {
     int rc = -ENOENT;
     const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
@@ -171,8 +182,8 @@ static int tree_topic_place(const struct tree *tree, const char *name,
     return rc;
 }
 
-static int tree_partition_place(const struct tree *tree, const char *name,
-                                struct tree_place *out)
+int tree_partition_place(const struct tree *tree, const char *name,
+                         struct tree_place *out)
 {
     int64_t number;
     int rc = -ESTALE;
@@ -257,7 +268,8 @@ int tree_child(const struct tree *tree, const struct tree_place *parent,
     case TREE_CLUSTER_DIR:
         return tree_cluster_place(tree, parent, name, out);
     default:
-        return -ENOTDIR;
+        return tree_is_in_groups(parent->kind) ? tree_group_child(tree, name, out)
+                                               : -ENOTDIR;
     }
     if (found == NULL)
         return -ENOENT;
@@ -284,6 +296,10 @@ int tree_admin_place(const struct tree_place *parent, const char *name,
 void tree_parent(const struct tree_place *place, struct tree_place *out)
 {
     *out = *place;
+    if (tree_is_in_groups(place->kind)) {
+        tree_group_parent(out);
+        return;
+    }
     switch (place->kind) {
     case TREE_TOPIC:
         out->kind = TREE_TOPICS;
@@ -348,9 +364,9 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation)
     if (tree_is_in_topic(place->kind)) {
         fixed.topic_id = place->topic_id;
         fixed.generation = generation;
-        if (place->kind >= TREE_PARTITION)
-            fixed.partition = place->partition;
     }
+    if (tree_is_in_partition(place->kind))
+        fixed.partition = place->partition;
     if (place->kind == TREE_SEGMENT)
         fixed.base_offset = place->base_offset;
     uint64_t hash = XXH3_64bits(&fixed, sizeof fixed);
@@ -365,50 +381,54 @@ static struct timespec tree_time(int64_t ms)
     return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = (ms % 1000) * 1000000};
 }
 
-int tree_attr(const struct tree *tree, const struct tree_place *place,
-              uint64_t generation, struct stat *out)
+/* Owner, group, mode and time; -ESTALE: the topic is gone. */
+static int tree_access(const struct cluster_snapshot *snapshot,
+                       const struct tree_place *place, struct stat *out)
 {
-    const struct tree_kind_traits *traits = &tree_traits[place->kind];
-    int64_t time_ms = tree->mounted_ms;
-    mode_t mode = traits->mask;
-    const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
-    int rc = 0;
-
-    memset(out, 0, sizeof *out);
-    out->st_uid = tree->uid;
-    out->st_gid = tree->gid;
-    if (place->kind == TREE_TOPICS) {
-        out->st_uid = snapshot->topics_uid;
-        out->st_gid = snapshot->topics_gid;
-        mode = snapshot->topics_mode;
-    } else if (tree_is_in_topic(place->kind)) {
+    mode_t mode = tree_traits[place->kind].mask;
+    if (tree_is_in_topic(place->kind)) {
         const struct topic *topic = tree_topic(snapshot, place);
-        if (topic == NULL) {
-            rc = -ESTALE;
-            goto out;
-        }
+        if (topic == NULL)
+            return -ESTALE;
         out->st_uid = topic->uid;
         out->st_gid = topic->gid;
         mode &= topic->mode;
-        time_ms = topic->created_ms;
+        if (place->kind == TREE_GROUP_OFFSET || place->kind == TREE_GROUP_PREVIEW)
+            mode |= mode >> 1; /* who may read may say from where */
+        out->st_mtim = tree_time(topic->created_ms);
+    } else if (place->kind == TREE_TOPICS || tree_is_in_groups(place->kind)) {
+        out->st_uid = snapshot->topics_uid;
+        out->st_gid = snapshot->topics_gid;
+        mode &= snapshot->topics_mode;
     } else if (place->kind == TREE_CLUSTER_DIR && strcmp(place->name, "admin") == 0) {
         mode = 0755;
     }
-    out->st_mode = traits->type | (mode & 07777);
+    out->st_mode = tree_traits[place->kind].type | (mode & 07777);
+    return 0;
+}
+
+int tree_attr(const struct tree *tree, const struct tree_place *place,
+              uint64_t generation, struct stat *out)
+{
+    const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
+    memset(out, 0, sizeof *out);
+    out->st_uid = tree->uid;
+    out->st_gid = tree->gid;
+    out->st_mtim = tree_time(tree->mounted_ms);
+    int rc = tree_access(snapshot, place, out);
+    cluster_snapshot_put(snapshot);
     /* A link count of 1 on a directory says that it does not count subdirectories. */
     out->st_nlink = 1;
     out->st_ino = tree_inode(place, generation);
-    out->st_blksize = S_ISDIR(traits->type) ? 4096 : 128 * 1024;
-    out->st_mtim = out->st_ctim = out->st_atim = tree_time(time_ms);
-out:
-    cluster_snapshot_put(snapshot);
+    out->st_blksize = S_ISDIR(tree_traits[place->kind].type) ? 4096 : 128 * 1024;
+    out->st_ctim = out->st_atim = out->st_mtim;
     return rc;
 }
 
 /* ---- listings -------------------------------------------------------------------- */
 
-static int tree_list_names(const struct tree_place *parent,
-                           const struct tree_name *names, tree_list_fn *fn, void *arg)
+int tree_list_names(const struct tree_place *parent, const struct tree_name *names,
+                    tree_list_fn *fn, void *arg)
 {
     struct tree_place place = *parent;
     int rc = 0;
@@ -495,6 +515,8 @@ int tree_list(const struct tree *tree, const struct tree_place *place, tree_list
                                  &list);
     }
     default:
+        if (tree_is_in_groups(place->kind))
+            return tree_group_list(tree, place, fn, arg);
         return tree_is_dir(place->kind) ? 0 : -ENOTDIR;
     }
 }

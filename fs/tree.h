@@ -22,6 +22,12 @@
  *     topics/<t>/<p>/log                the topic's         m & 0666
  *     topics/<t>/<p>/state, views,      the topic's         m & 0444
  *       streams, segments
+ *     groups/, <g>/ and what is in it   topics/'s           its own; 0555, files 0444,
+ *                                                           config.json 0666, by it
+ *     read/<t>, json/<t>                the topic's         m & 0444
+ *     offsets/<t>/                      the topic's         m & 0555
+ *     offsets/<t>/<p>, <p>.preview      the topic's         m & 0444, and w for who has
+ *                                                           r: reading moves it, too
  *
  * A directory that nobody can put anything in has no write bit, so that a user without
  * rights over the topic gets EACCES and its owner EPERM, as for an append-only file.
@@ -52,6 +58,19 @@ enum tree_kind {
     TREE_FOLLOW,
     TREE_JSON,
     TREE_SEGMENT,
+    TREE_GROUPS,
+    TREE_GROUP,
+    TREE_GROUP_CONFIG,
+    TREE_GROUP_MEMBERS,
+    TREE_GROUP_LAG,
+    TREE_GROUP_READ_DIR,
+    TREE_GROUP_JSON_DIR,
+    TREE_GROUP_OFFSETS_DIR,
+    TREE_GROUP_READ, /* of a topic, as all from here on */
+    TREE_GROUP_JSON,
+    TREE_GROUP_TOPIC,  /* offsets/<topic>/ */
+    TREE_GROUP_OFFSET, /* of a partition, as the next */
+    TREE_GROUP_PREVIEW,
     TREE_CLUSTER_DIR,
     TREE_CLUSTER_FILE,
     TREE_ADMIN_FILE,
@@ -62,12 +81,13 @@ enum { TREE_NAME_MAX = 320 };
 /* What a name stands for. A plain value: copy it freely. */
 struct tree_place {
     enum tree_kind kind;
-    struct topic_id topic_id; /* from TREE_TOPIC down */
-    int32_t partition;        /* from TREE_PARTITION down */
+    struct topic_id topic_id; /* where tree_is_in_topic() */
+    int32_t partition;        /* where tree_is_in_partition() */
     int64_t base_offset;      /* TREE_SEGMENT */
     struct where where;       /* TREE_AT, TREE_FOLLOW, TREE_JSON */
     char topic[TOPIC_NAME_MAX + 1];
-    char name[TREE_NAME_MAX]; /* the <where> as written; a path below cluster/ */
+    /* The <where> as written; a path below cluster/; the group. */
+    char name[TREE_NAME_MAX];
 };
 
 struct tree {
@@ -84,8 +104,18 @@ bool tree_takes_json(enum tree_kind kind);
 bool tree_is_text(enum tree_kind kind);
 /* An anchored range of a log: log, at/, follow/, json/. */
 bool tree_is_view(enum tree_kind kind);
-/* A topic's directory, or something in it: topic and topic_id are set. */
+/* A topic's directory, or something in it, or of it in a group: topic and topic_id are
+ * set. */
 bool tree_is_in_topic(enum tree_kind kind);
+/* Something of one partition. */
+bool tree_is_in_partition(enum tree_kind kind);
+/* A stream of a group: read/<topic>, json/<topic>. */
+bool tree_is_group_stream(enum tree_kind kind);
+/* A file of a group whose text its coordinator knows: config.json, members, lag,
+ * offsets. */
+bool tree_is_group_text(enum tree_kind kind);
+/* A directory whose entries a group's coordinator knows: groups/, offsets/. */
+bool tree_is_group_listing(enum tree_kind kind);
 /* How long the kernel may keep a look-up and the attributes, in seconds. */
 double tree_entry_timeout(enum tree_kind kind);
 double tree_attr_timeout(enum tree_kind kind);
@@ -122,7 +152,9 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation);
 /*
  * Calls fn for each entry of a directory but "." and ".."; nonzero from fn ends it and
  * is returned. What can be looked up but is not listed: segments/ and all that is in
- * at/, follow/ and json/, so that a recursive search reads each message once. Whoever
+ * at/, follow/ and json/, so that a recursive search reads each message once; and the
+ * streams of groups, so that it joins none. groups/ and a group's offsets/ are for
+ * group_open.c, which asks the coordinators. Whoever
  * names segments/ itself has it listed, but by directory.c: which segments there are is
  * for the partition to tell.
  */

@@ -61,7 +61,26 @@ static void test_names(void **state)
     } cases[] = {
         {"topics", 0, TREE_TOPICS},
         {"cluster", 0, TREE_CLUSTER_DIR},
-        {"groups", -ENOENT, 0},
+        {"nothing", -ENOENT, 0},
+        {"groups", 0, TREE_GROUPS},
+        {"groups/any.valid-name", 0, TREE_GROUP},
+        {"groups/not valid", -ENOENT, 0},
+        {"groups/g/config.json", 0, TREE_GROUP_CONFIG},
+        {"groups/g/members", 0, TREE_GROUP_MEMBERS},
+        {"groups/g/lag", 0, TREE_GROUP_LAG},
+        {"groups/g/nothing", -ENOENT, 0},
+        {"groups/g/read", 0, TREE_GROUP_READ_DIR},
+        {"groups/g/read/orders", 0, TREE_GROUP_READ},
+        {"groups/g/read/other", -ENOENT, 0},
+        {"groups/g/json/orders", 0, TREE_GROUP_JSON},
+        {"groups/g/json/orders/x", -ENOTDIR, 0},
+        {"groups/g/offsets/orders", 0, TREE_GROUP_TOPIC},
+        {"groups/g/offsets/other", -ENOENT, 0},
+        {"groups/g/offsets/orders/1", 0, TREE_GROUP_OFFSET},
+        {"groups/g/offsets/orders/1.preview", 0, TREE_GROUP_PREVIEW},
+        {"groups/g/offsets/orders/1.prev", -ENOENT, 0},
+        {"groups/g/offsets/orders/.preview", -ENOENT, 0},
+        {"groups/g/offsets/orders/2", -ENOENT, 0},
         {"topics/orders", 0, TREE_TOPIC},
         {"topics/other", -ENOENT, 0},
         {"topics/orders/config.json", 0, TREE_CONFIG},
@@ -114,6 +133,11 @@ static void test_parents(void **state)
         "topics/orders/0/segments/9",
         "cluster",
         "cluster/brokers/topics",
+        "groups/g",
+        "groups/g/members",
+        "groups/g/read/orders",
+        "groups/g/json/orders",
+        "groups/g/offsets/orders/1.preview",
         "cluster/controller",
     };
     struct fixture *fixture = *state;
@@ -158,6 +182,9 @@ static void test_modes(void **state)
     assert_mode(tree, "topics/orders/0/state", S_IFREG | 0440, 70);
     assert_mode(tree, "topics/orders/0/at/1", S_IFREG | 0440, 70);
     assert_mode(tree, "topics/orders/0/segments/0", S_IFREG | 0440, 70);
+    assert_mode(tree, "groups/g/read/orders", S_IFREG | 0440, 70);
+    assert_mode(tree, "groups/g/offsets/orders", S_IFDIR | 0550, 70);
+    assert_mode(tree, "groups/g/offsets/orders/0", S_IFREG | 0660, 70);
     assert_mode(tree, "cluster", S_IFDIR | 0555, 7);
     assert_mode(tree, "cluster/admin", S_IFDIR | 0755, 7);
     assert_mode(tree, "cluster/controller", S_IFREG | 0444, 7);
@@ -236,7 +263,11 @@ static void test_listings(void **state)
     struct fixture *fixture = *state;
     const struct tree *tree = &fixture->tree;
     partition_unref(node_topic(&fixture->node, "a", NULL));
-    assert_listing(tree, "", "topics cluster ");
+    assert_listing(tree, "", "topics groups cluster ");
+    assert_listing(tree, "groups/g", "config.json members lag read json offsets ");
+    assert_listing(tree, "groups/g/read", "");
+    assert_listing(tree, "groups/g/json", "");
+    assert_listing(tree, "groups/g/offsets/orders", "0 1 ");
     assert_listing(tree, "topics", "a orders ");
     assert_listing(tree, "topics/orders", "config.json append 0 1 ");
     assert_listing(tree, "topics/orders/0", "log state at follow json ");
