@@ -15,6 +15,7 @@ struct directory {
     size_t count;
     size_t allocated;
     uint64_t generation; /* of the partition's log, for its inode number */
+    bool filled;         /* for good, by directory_fill_group() */
 };
 
 struct directory *directory_new(void)
@@ -89,16 +90,83 @@ static int directory_list_segments(struct directory *directory, struct mounted *
     return rc;
 }
 
-int directory_fill(struct directory *directory, struct mounted *mounted,
-                   const struct node *node)
+static int directory_add_dots(struct directory *directory, const struct node *node)
 {
     struct tree_place parent;
     directory_clear(directory);
     directory->generation = 0;
     tree_parent(&node->place, &parent);
     int rc = directory_add(directory, ".", &node->place);
-    if (rc == 0)
-        rc = directory_add(directory, "..", &parent);
+    return rc == 0 ? directory_add(directory, "..", &parent) : rc;
+}
+
+/* Names that came meanwhile into the way of others, or went, are passed over. */
+static int directory_add_child(struct directory *directory, struct mounted *mounted,
+                               const struct node *node, const char *name)
+{
+    struct tree_place place;
+    if (name == NULL)
+        return -EIO;
+    if (tree_child(&mounted->tree, &node->place, name, &place) < 0)
+        return 0;
+    return directory_add(directory, name, &place);
+}
+
+static bool directory_has(const struct directory *directory, const char *name)
+{
+    for (size_t i = 0; i < directory->count; i++) {
+        if (strcmp(directory->entries[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int directory_add_topics(struct directory *directory, struct mounted *mounted,
+                                const struct node *node, const cJSON *entries)
+{
+    const cJSON *entry;
+    int rc = 0;
+    cJSON_ArrayForEach(entry, entries)
+    {
+        const char *topic =
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "topic"));
+        if (rc == 0 && (topic == NULL || !directory_has(directory, topic)))
+            rc = directory_add_child(directory, mounted, node, topic);
+    }
+    return rc;
+}
+
+int directory_fill_group(struct directory *directory, struct mounted *mounted,
+                         const struct node *node, const cJSON *answer)
+{
+    const cJSON *name;
+    int rc = directory_add_dots(directory, node);
+    directory->filled = true;
+    if (node->place.kind == TREE_GROUPS) {
+        cJSON_ArrayForEach(name, answer)
+        {
+            if (rc == 0)
+                rc = directory_add_child(directory, mounted, node,
+                                         cJSON_GetStringValue(name));
+        }
+        return rc;
+    }
+    static const char *const keys[] = {"offsets", "members"};
+    for (size_t i = 0; rc == 0 && i < sizeof keys / sizeof keys[0]; i++)
+        rc = directory_add_topics(directory, mounted, node,
+                                  cJSON_GetObjectItemCaseSensitive(answer, keys[i]));
+    return rc;
+}
+
+bool directory_is_filled(const struct directory *directory)
+{
+    return directory->filled;
+}
+
+int directory_fill(struct directory *directory, struct mounted *mounted,
+                   const struct node *node)
+{
+    int rc = directory_add_dots(directory, node);
     if (rc < 0)
         return rc;
     if (node->place.kind == TREE_SEGMENTS_DIR)

@@ -25,6 +25,16 @@ void directory_free(struct directory *directory);
  * here); -ENOMEM. */
 int directory_fill(struct directory *directory, struct mounted *mounted,
                    const struct node *node);
+/*
+ * The same of groups/ and a group's offsets/, from what groups_list() or
+ * groups_describe() answered: the groups' names; the topics that the group has offsets
+ * of or members for, if they are still there. Such a listing stays as it was at the
+ * open of the directory. On failure also -EIO.
+ */
+int directory_fill_group(struct directory *directory, struct mounted *mounted,
+                         const struct node *node, const cJSON *answer);
+/* Is it one of those? */
+bool directory_is_filled(const struct directory *directory);
 /* NULL behind the last. Borrowed until the next fill. */
 const struct directory_entry *directory_entry(const struct directory *directory,
                                               size_t index);

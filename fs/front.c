@@ -3,6 +3,7 @@
 #include "fs/answer.h"
 #include "fs/directory.h"
 #include "fs/front_change.h"
+#include "fs/group_open.h"
 #include "fs/handle.h"
 #include "fs/locks.h"
 #include "fs/lookup.h"
@@ -185,8 +186,12 @@ static void front_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 
 static void front_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
+    const struct node *node = front_node(req, ino);
+    if (tree_is_group_listing(node->place.kind)) {
+        group_open_directory(req, front_mounted(req), node, fi);
+        return;
+    }
     struct directory *directory = directory_new();
-    (void)ino;
     if (directory == NULL) {
         front_error(req, -ENOMEM);
         return;
@@ -204,7 +209,7 @@ static void front_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t at,
     char *bytes = malloc(size);
     size_t used = 0;
     int rc = bytes != NULL ? 0 : -ENOMEM;
-    if (rc == 0 && at == 0)
+    if (rc == 0 && at == 0 && !directory_is_filled(directory))
         rc = directory_fill(directory, front_mounted(req), front_node(req, ino));
     while (rc == 0 && (entry = directory_entry(directory, (size_t)at)) != NULL) {
         struct stat attr = {.st_ino = entry->inode, .st_mode = entry->type};
@@ -255,6 +260,8 @@ static void front_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     int rc = front_open_node(req, front_node(req, ino), fi);
     if (rc < 0)
         front_error(req, rc);
+    else if (handle_group(front_handle(fi)) != NULL)
+        group_open_file(req, front_mounted(req), front_handle(fi), fi);
     else if (fuse_reply_open(req, fi) < 0)
         handle_release(front_handle(fi), NULL);
 }
@@ -275,6 +282,9 @@ static void front_create(fuse_req_t req, fuse_ino_t parent, const char *name,
         rc = tree_admin_place(directory, name, &place);
     if (rc == 0 && tree_is_dir(place.kind))
         rc = -EISDIR;
+    /* Those of groups are found by the look-up that comes before. */
+    if (rc == 0 && tree_is_in_groups(place.kind))
+        rc = -EEXIST;
     if (rc == 0)
         rc = front_entry(req, mounted, &place, &node, &entry);
     if (rc < 0) {

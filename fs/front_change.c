@@ -1,5 +1,7 @@
 #include "fs/front_change.h"
 
+#include "fs/group_open.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +125,9 @@ void front_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
     const struct tree_place *place = &node_table_get(mounted->nodes, parent)->place;
     if (place->kind == TREE_TOPIC)
         front_mkdir_partition(req, parent, place, name);
+    else if (place->kind == TREE_GROUPS)
+        /* Each valid name is there already. */
+        (void)fuse_reply_err(req, topic_name_check(name) < 0 ? EINVAL : EEXIST);
     else if (place->kind != TREE_TOPICS)
         (void)fuse_reply_err(req, EPERM);
     else if (topic_name_check(name) < 0)
@@ -139,7 +144,12 @@ static void front_rmdir_succeeded(struct front_change *change)
 void front_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct mounted *mounted = fuse_req_userdata(req);
-    if (node_table_get(mounted->nodes, parent)->place.kind != TREE_TOPICS) {
+    enum tree_kind kind = node_table_get(mounted->nodes, parent)->place.kind;
+    if (kind == TREE_GROUPS) {
+        group_open_remove(req, mounted, name);
+        return;
+    }
+    if (kind != TREE_TOPICS) {
         (void)fuse_reply_err(req, EPERM);
         return;
     }

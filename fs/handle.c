@@ -1,6 +1,7 @@
 #include "fs/handle.h"
 
 #include "fs/appender.h"
+#include "fs/group_file.h"
 #include "fs/jsonfile.h"
 #include "fs/textfile.h"
 
@@ -27,6 +28,8 @@ struct handle {
     struct appender *appender;  /* log, append, when writing */
     struct textfile *text;      /* what was rendered at open, when reading */
     struct jsonfile *json;      /* what takes JSON, when writing */
+    struct group_file *group;   /* all that is in groups/ */
+    bool listed;                /* [table->lock] in the table */
     atomic_uint uses;           /* functions that run, and the open file itself */
     struct reply *last;         /* of the release; written before its use ends */
     struct handle *prev, *next; /* [table->lock] */
@@ -75,7 +78,8 @@ static int handle_check_flags(const struct tree_place *place, int flags)
     bool writing = (flags & O_ACCMODE) != O_RDONLY;
     if (tree_is_dir(kind))
         return writing ? -EISDIR : 0;
-    if (tree_takes_json(kind))
+    if (tree_takes_json(kind) || kind == TREE_GROUP_OFFSET ||
+        kind == TREE_GROUP_PREVIEW)
         return 0;
     if ((flags & O_TRUNC) != 0)
         return -EPERM;
@@ -163,6 +167,9 @@ static int handle_open_kind(struct handle *handle, int flags)
         if (rc < 0)
             return rc;
     }
+    if (tree_is_in_groups(kind))
+        return group_file_open(handle->mounted, &handle->node->place, flags,
+                               &handle->group);
     if (tree_is_text(kind))
         return handle_open_text(handle, flags);
     if (kind == TREE_FOLLOW || kind == TREE_JSON)
@@ -173,7 +180,6 @@ static int handle_open_kind(struct handle *handle, int flags)
 int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t thread,
                 struct handle **out)
 {
-    struct handle_table *table = mounted->handles;
     int rc = handle_check_flags(&node->place, flags);
     if (rc < 0)
         return rc;
@@ -198,11 +204,24 @@ int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t t
         return rc;
     }
     partition_hold(node->partition);
-    (void)pthread_mutex_lock(&table->lock);
-    DL_APPEND(table->all, handle);
-    (void)pthread_mutex_unlock(&table->lock);
+    if (handle->group == NULL)
+        handle_opened(handle);
     *out = handle;
     return 0;
+}
+
+void handle_opened(struct handle *handle)
+{
+    struct handle_table *table = handle->mounted->handles;
+    (void)pthread_mutex_lock(&table->lock);
+    DL_APPEND(table->all, handle);
+    handle->listed = true;
+    (void)pthread_mutex_unlock(&table->lock);
+}
+
+struct group_file *handle_group(const struct handle *handle)
+{
+    return handle->group;
 }
 
 bool handle_is_cached(const struct handle *handle)
@@ -217,7 +236,8 @@ bool handle_needs_no_flush(const struct handle *handle)
 
 bool handle_is_stream(const struct handle *handle)
 {
-    return handle->stream != NULL;
+    return handle->stream != NULL ||
+           (handle->group != NULL && group_file_is_stream(handle->group));
 }
 
 /* ---- the end --------------------------------------------------------------------- */
@@ -228,6 +248,7 @@ static void handle_free(struct handle *handle)
     struct reply *reply = handle->last;
     if (handle->stream != NULL)
         stream_close(handle->stream);
+    group_file_close(handle->group);
     textfile_close(handle->text);
     jsonfile_free(handle->json);
     partition_let_go(handle->node->partition);
@@ -256,7 +277,8 @@ void handle_release(struct handle *handle, struct reply *reply)
 {
     struct handle_table *table = handle->mounted->handles;
     (void)pthread_mutex_lock(&table->lock);
-    DL_DELETE(table->all, handle);
+    if (handle->listed)
+        DL_DELETE(table->all, handle);
     (void)pthread_mutex_unlock(&table->lock);
     handle->last = reply;
     handle_unuse(handle);
@@ -320,6 +342,10 @@ void handle_read(struct handle *handle, struct reply *reply, int64_t at, size_t 
         reply_error(reply, -EINVAL);
     } else if (handle->text != NULL) {
         textfile_read(handle->text, reply, at, size);
+    } else if (handle->group != NULL) {
+        group_file_read(handle->group, reply, at,
+                        size < HANDLE_STREAM_MAX ? size : HANDLE_STREAM_MAX,
+                        (flags & O_NONBLOCK) != 0);
     } else if (handle->stream != NULL) {
         if (size > HANDLE_STREAM_MAX)
             size = HANDLE_STREAM_MAX;
@@ -340,6 +366,8 @@ bool handle_poll(struct handle *handle, struct stream_notify *notify)
 {
     if (handle->stream != NULL)
         return stream_poll(handle->stream, notify);
+    if (handle->group != NULL)
+        return group_file_poll(handle->group, notify);
     if (notify != NULL)
         notify->free(notify);
     return true;
@@ -425,7 +453,9 @@ void handle_write(struct handle *handle, struct reply *reply, const char *bytes,
                   size_t length, int flags, uint64_t owner)
 {
     handle_use(handle);
-    if (handle->json != NULL)
+    if (handle->group != NULL)
+        group_file_write(handle->group, reply, bytes, length, owner);
+    else if (handle->json != NULL)
         handle_write_json(handle, reply, bytes, length, owner);
     else if (handle->appender == NULL)
         reply_error(reply, -EBADF);
@@ -441,6 +471,8 @@ void handle_flush(struct handle *handle, struct reply *reply, uint64_t owner)
     handle_use(handle);
     if (handle->appender != NULL)
         appender_flush(handle->appender, reply, owner);
+    else if (handle->group != NULL)
+        reply_error(reply, group_file_flush(handle->group, owner));
     else
         reply_error(reply,
                     handle->json != NULL ? jsonfile_flush(handle->json, owner) : 0);

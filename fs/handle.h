@@ -23,6 +23,7 @@
 
 struct handle;
 struct handle_table;
+struct group_file;
 
 struct handle_table *handle_table_new(void); /* NULL: no memory */
 /* Releases what is still open, as the end of the mount does: partial lines are
@@ -37,6 +38,10 @@ void handle_table_free(struct handle_table *table); /* accepts NULL; nothing ope
  */
 int handle_open(struct mounted *mounted, struct node *node, int flags, int64_t thread,
                 struct handle **out);
+/* NULL unless it is a file of a group: then the open is answered when that is ready,
+ * and handle_opened() called before, or else handle_release(). */
+struct group_file *handle_group(const struct handle *handle);
+void handle_opened(struct handle *handle);
 /* The kernel may keep pages of it: an immutable segment. */
 bool handle_is_cached(const struct handle *handle);
 /* Nothing happens at FLUSH: not open for writing. */

@@ -68,13 +68,17 @@ static void add_member(struct buf *out, const char *name, const char *bytes,
     (void)buf_adds(out, "\"");
 }
 
-int json_render(struct buf *out, int64_t offset, int64_t timestamp_ms, const char *line,
-                size_t length, int key_delimiter)
+int json_render(struct buf *out, int32_t partition, int64_t offset,
+                int64_t timestamp_ms, const char *line, size_t length,
+                int key_delimiter)
 {
     const char *delimiter = NULL;
     if (key_delimiter != KEY_DELIMITER_NONE)
         delimiter = memchr(line, key_delimiter, length);
-    (void)buf_printf(out, "{\"offset\":%lld,\"timestamp\":%lld", (long long)offset,
+    (void)buf_adds(out, "{");
+    if (partition >= 0)
+        (void)buf_printf(out, "\"partition\":%d,", (int)partition);
+    (void)buf_printf(out, "\"offset\":%lld,\"timestamp\":%lld", (long long)offset,
                      (long long)timestamp_ms);
     if (delimiter == NULL) {
         (void)buf_adds(out, ",\"key\":null");
@@ -258,7 +262,7 @@ static int render_text(struct json_stream *json, size_t enough)
         const char *newline = memchr(line, '\n', json->text_length - used);
         if (newline == NULL || (rc = need_batch(json)) < 0)
             break;
-        rc = json_render(&json->out, json->offset, json->timestamp_ms, line,
+        rc = json_render(&json->out, -1, json->offset, json->timestamp_ms, line,
                          (size_t)(newline - line), json->key_delimiter);
         if (rc < 0) {
             /* The buffer has let go of everything. */

@@ -21,10 +21,12 @@
 
 #include "fs/view.h"
 
-/* Appends one message's object and a newline. `line` is without its newline. 0, or the
+/* Appends one message's object and a newline. `partition` -1: is not shown. `line` is
+ * without its newline. 0, or the
  * buffer's error. */
-int json_render(struct buf *out, int64_t offset, int64_t timestamp_ms, const char *line,
-                size_t length, int key_delimiter);
+int json_render(struct buf *out, int32_t partition, int64_t offset,
+                int64_t timestamp_ms, const char *line, size_t length,
+                int key_delimiter);
 
 struct json_stream;
 

@@ -18,6 +18,8 @@
 #include "fs/handle.h"
 #include "fs/locks.h"
 #include "fs/notifier.h"
+#include "fs/previews.h"
+#include "fs/worker.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -195,9 +197,11 @@ static int mount_make_parts(struct mount *mount)
     mounted->operations =
         operations_start(params->cluster, params->broker, mounted->parking);
     mounted->locks = locks_new(mounted->parking);
+    mounted->worker = worker_start();
+    mounted->previews = previews_new();
     if (mounted->nodes == NULL || mounted->handles == NULL ||
         mounted->parking == NULL || mounted->operations == NULL ||
-        mounted->locks == NULL)
+        mounted->locks == NULL || mounted->worker == NULL || mounted->previews == NULL)
         return -ENOMEM;
     return 0;
 }
@@ -301,6 +305,8 @@ static void mount_take_down(struct mount *mount)
     else if (mount->session != NULL)
         fuse_session_destroy(mount->session);
     parking_stop(mounted->parking);
+    worker_stop(mounted->worker);
+    previews_free(mounted->previews);
     locks_free(mounted->locks);
     notifier_free(mounted->notifier);
     operations_free(mounted->operations);

@@ -14,6 +14,8 @@
 struct handle_table;
 struct locks;
 struct notifier;
+struct previews;
+struct worker;
 
 struct mounted {
     struct tree tree;
@@ -27,6 +29,8 @@ struct mounted {
     struct parking *parking;
     struct locks *locks;
     struct notifier *notifier;
+    struct worker *worker; /* of the groups' streams */
+    struct previews *previews;
     struct answer_counts answers; /* changes while serving */
     _Atomic uint32_t
         rotation; /* where the next lines without a key go, see appender.h */

@@ -68,6 +68,20 @@ int textfile_open(const struct tree *tree, const struct tree_place *place,
     return 0;
 }
 
+int textfile_of(struct buf *text, struct textfile **out)
+{
+    struct textfile *file = calloc(1, sizeof *file);
+    int rc = file != NULL ? buf_error(text) : -ENOMEM;
+    if (rc < 0) {
+        free(file);
+        return rc;
+    }
+    file->text = *text;
+    buf_init(text, text->maximum);
+    *out = file;
+    return 0;
+}
+
 int textfile_size(const struct tree *tree, const struct tree_place *place,
                   struct partition *partition, int64_t *size)
 {

@@ -21,6 +21,8 @@ struct textfile;
  * (the topic was deleted); -ENOENT; -ENOMEM. */
 int textfile_open(const struct tree *tree, const struct tree_place *place,
                   struct partition *partition, struct textfile **out);
+/* Takes the buffer's bytes. 0 or the buffer's error. */
+int textfile_of(struct buf *text, struct textfile **out);
 /* As many bytes as an open now would show. */
 int textfile_size(const struct tree *tree, const struct tree_place *place,
                   struct partition *partition, int64_t *size);

@@ -109,6 +109,11 @@ bool tree_is_view(enum tree_kind kind);
 bool tree_is_in_topic(enum tree_kind kind);
 /* Something of one partition. */
 bool tree_is_in_partition(enum tree_kind kind);
+/* groups/, or something in it. */
+static inline bool tree_is_in_groups(enum tree_kind kind)
+{
+    return kind >= TREE_GROUPS && kind <= TREE_GROUP_PREVIEW;
+}
 /* A stream of a group: read/<topic>, json/<topic>. */
 bool tree_is_group_stream(enum tree_kind kind);
 /* A file of a group whose text its coordinator knows: config.json, members, lag,

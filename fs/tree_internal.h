@@ -32,9 +32,4 @@ int tree_group_child(const struct tree *tree, const char *name, struct tree_plac
 int tree_group_list(const struct tree *tree, const struct tree_place *place,
                     tree_list_fn *fn, void *arg);
 void tree_group_parent(struct tree_place *place);
-static inline bool tree_is_in_groups(enum tree_kind kind)
-{
-    return kind >= TREE_GROUPS && kind <= TREE_GROUP_PREVIEW;
-}
-
 #endif
