@@ -17,7 +17,6 @@
 #include "fs/group_stream.h"
 
 #include "fs/group_history.h"
-#include "fs/json_stream.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -315,8 +314,8 @@ static int stream_render(struct group_stream *stream, const struct group_chunk *
             memchr(at, '\n', stream->lines.length - (size_t)(at - stream->lines.data));
         if (end == NULL)
             return -EIO;
-        rc = json_render(out, chunk->partition, offset++, chunk->timestamp_ms, at,
-                         (size_t)(end - at), stream->key_delimiter);
+        rc = message_json_add(out, chunk->partition, offset++, chunk->timestamp_ms, at,
+                              (size_t)(end - at), stream->key_delimiter);
         at = end + 1;
     }
     return rc;

@@ -1,13 +1,7 @@
 /*
- * Messages as JSON, one object per line:
+ * Messages as JSON, one object per line (replica/message_json.h).
  *
- *     {"offset":42,"timestamp":1764417600000,"key":"k","value":"the rest"}
- *
- * key is null without a delimiter in the line; value is what stands behind it (the
- * whole line without one). What is not UTF-8 is null, with "key_base64" or
- * "value_base64" beside.
- *
- * json_render() is pure. A json_stream renders a view into a byte stream in which file
+ * A json_stream renders a view into a byte stream in which file
  * offsets work: the last rendered bytes are kept, so that a reader can seek back a
  * little (bash's `read` does, after every line); farther back it renders anew from the
  * view's beginning, which is slow but right.
@@ -20,13 +14,6 @@
 #define TOPICFS_JSON_STREAM_H
 
 #include "fs/view.h"
-
-/* Appends one message's object and a newline. `partition` -1: is not shown. `line` is
- * without its newline. 0, or the
- * buffer's error. */
-int json_render(struct buf *out, int32_t partition, int64_t offset,
-                int64_t timestamp_ms, const char *line, size_t length,
-                int key_delimiter);
 
 struct json_stream;
 

@@ -14,6 +14,7 @@
 #include "replica/http_status.h"
 #include "replica/http_topics.h"
 #include "replica/lines.h"
+#include "replica/message_json.h"
 #include "replica/partition.h"
 #include "replica/partitioner.h"
 #include "replica/peer_routes.h"

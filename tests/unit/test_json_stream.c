@@ -47,8 +47,9 @@ static void renders(void **state)
                        "{\"offset\":%zu,\"timestamp\":1764417600123,%s", i,
                        cases[i].want);
         buf_init(&buf, 4096);
-        assert_int_equal(json_render(&buf, -1, (int64_t)i, 1764417600123, cases[i].line,
-                                     cases[i].length, cases[i].delimiter),
+        assert_int_equal(message_json_add(&buf, -1, (int64_t)i, 1764417600123,
+                                          cases[i].line, cases[i].length,
+                                          cases[i].delimiter),
                          0);
         assert_string_equal(buf.data, want);
         buf_free(&buf);
@@ -62,7 +63,7 @@ static void large_offsets_are_exact(void **state)
     struct buf buf;
     (void)state;
     buf_init(&buf, 4096);
-    assert_int_equal(json_render(&buf, -1, INT64_MAX - 1, -1, "x", 1, '\t'), 0);
+    assert_int_equal(message_json_add(&buf, -1, INT64_MAX - 1, -1, "x", 1, '\t'), 0);
     assert_string_equal(buf.data, want);
     buf_free(&buf);
 }
@@ -72,7 +73,7 @@ static void says_when_it_does_not_fit(void **state)
     struct buf buf;
     (void)state;
     buf_init(&buf, 20);
-    assert_int_equal(json_render(&buf, 3, 1, 1, "x", 1, '\t'), -EMSGSIZE);
+    assert_int_equal(message_json_add(&buf, 3, 1, 1, "x", 1, '\t'), -EMSGSIZE);
     buf_free(&buf);
 }
 
