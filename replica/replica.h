@@ -10,6 +10,7 @@
 #include "replica/extent.h"
 #include "replica/group_routes.h"
 #include "replica/groups.h"
+#include "replica/http_groups.h"
 #include "replica/http_server.h"
 #include "replica/http_status.h"
 #include "replica/http_topics.h"
