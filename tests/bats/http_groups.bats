@@ -1,0 +1,3 @@
+#!/usr/bin/env bats
+# Consumer groups over HTTP: curl as a member, beside readers on the mount.
+load helpers
