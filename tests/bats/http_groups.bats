@@ -1,3 +1,200 @@
 #!/usr/bin/env bats
 # Consumer groups over HTTP: curl as a member, beside readers on the mount.
+# shellcheck disable=SC2016 # what is quoted is for other shells
 load helpers
+setup() {
+    fresh_mount listen=127.0.0.1:0
+    local port
+    port=$(sed -nE 's/.* HTTP on port ([0-9]+) of .*/\1/p' "$DAEMON_LOG" | tail -n 1)
+    [ -n "$port" ]
+    URL=http://127.0.0.1:$port
+    new_topic t
+    G=$URL/groups/g
+    export G URL
+}
+teardown() { end_mount; }
+
+# answers STATUS CURL-ARGUMENT...: that status; the body is in $output.
+answers() {
+    local expected=$1
+    shift
+    run -0 curl -s --max-time $((40 * TOPICFS_TEST_SLOW)) -w '%{http_code}' "$@"
+    [ "${output: -3}" = "$expected" ] || fail "$*: $output, not $expected"
+    output=${output:0:-3}
+    output=${output%$'\n'}
+}
+# Sets $ID.
+join() { # [TOPIC [GROUP]]
+    answers 201 -X POST "$URL/groups/${2:-g}/members?topic=${1:-t}"
+    ID=$(jq -r .member <<<"$output")
+}
+poll() { # [ARGUMENTS]: the values, one per line
+    answers 200 "$G/members/$ID?${1:-}"
+    output=$(jq -r .value <<<"$output")
+}
+committed() {
+    cat "$MNT/groups/g/offsets/t/${1:-0}"
+}
+committed_is() {
+    [ "$(committed)" = "$1" ]
+}
+members_are() {
+    [ "$(jq '.members | length' "$MNT/groups/g/members")" = "$1" ]
+}
+
+@test "join, poll, leave: a poll commits what the one before gave out" {
+    printf 'k\tv\n' >>"$MNT/topics/t/0/log"
+    seq 2 5 >>"$MNT/topics/t/0/log"
+    join
+    [ "$(jq -r '.members[0].topic' "$MNT/groups/g/members")" = t ]
+    answers 200 "$G/members/$ID?wait_ms=10000"
+    run -0 jq -c '[.partition, .offset, .key, .value]' <<<"${output%%$'\n'*}"
+    assert_output '[0,0,"k","v"]'
+    case $(committed) in 0 | none) ;; *) false ;; esac
+    poll wait_ms=0
+    assert_output ""
+    [ "$(committed)" = 5 ]
+    answers 200 -X DELETE "$G/members/$ID"
+    wait_for 5 members_are 0
+    answers 404 "$G/members/$ID"
+    answers 404 -X DELETE "$G/members/$ID"
+}
+
+@test "a poll waits for messages, and for so long" {
+    join
+    poll wait_ms=300
+    assert_output ""
+    background bash -c 'curl -s "$G/members/$1?wait_ms=30000"' - "$ID" >"$WORK/out"
+    local waiting=$!
+    wait_for 5 blocked "$waiting"
+    answers 409 "$G/members/$ID"
+    echo hello >>"$MNT/topics/t/0/log"
+    wait_for 10 lines_in "$WORK/out" 1
+    run -0 jq -r .value "$WORK/out"
+    assert_output hello
+}
+
+@test "what is given out ends about where max_bytes says" {
+    seq 1000 >>"$MNT/topics/t/0/log"
+    join
+    poll 'max_bytes=10&wait_ms=10000'
+    [ "${output%%$'\n'*}" = 1 ]
+    [ "$(wc -l <<<"$output")" -le 6 ]
+    local all=$output
+    while poll 'max_bytes=1000&wait_ms=500' && [ -n "$output" ]; do
+        all+=$'\n'$output
+    done
+    run -0 cmp <(seq 1000) <(echo "$all")
+}
+
+@test "commits that come sooner" {
+    seq 5 >>"$MNT/topics/t/0/log"
+    join
+    poll wait_ms=10000
+    answers 200 --data '{"0":3}' "$G/members/$ID"
+    [ "$(committed)" = 3 ]
+    answers 400 --data '{"0":9}' "$G/members/$ID"
+    answers 400 --data '{"7":1}' "$G/members/$ID"
+    answers 400 --data 'x' "$G/members/$ID"
+    answers 200 -X DELETE "$G/members/$ID"
+    join
+    poll wait_ms=10000
+    assert_output $'4\n5'
+}
+
+@test "members on the mount and over HTTP share the partitions" {
+    mkdir "$MNT/topics/t/1"
+    background cat "$MNT/groups/g/read/t" >"$WORK/out"
+    wait_for 5 members_are 1
+    join
+    shared() {
+        [ "$(jq -c '[.members[].partitions | length]' "$MNT/groups/g/members")" = '[1,1]' ]
+    }
+    wait_for 10 shared
+    echo a >>"$MNT/topics/t/0/log"
+    echo b >>"$MNT/topics/t/1/log"
+    poll wait_ms=10000
+    wait_for 10 lines_in "$WORK/out" 1
+    run -0 sort "$WORK/out" <(echo "$output")
+    assert_output $'a\nb'
+    answers 200 -X DELETE "$G/members/$ID"
+    alone() {
+        [ "$(jq -c '.members[].partitions' "$MNT/groups/g/members")" = '[0,1]' ]
+    }
+    wait_for 10 alone
+}
+
+@test "the group: names, description, settings, offsets, removal" {
+    seq 10 >>"$MNT/topics/t/0/log"
+    answers 200 "$URL/groups"
+    assert_equal "$output" '[]'
+    answers 200 --data latest "$G/offsets/t/0"
+    [ "$(committed)" = 10 ]
+    answers 200 --data 4 "$G/offsets/t/0"
+    [ "$(committed)" = 4 ]
+    answers 400 --data 11 "$G/offsets/t/0"
+    answers 400 --data x "$G/offsets/t/0"
+    answers 404 --data 1 "$G/offsets/nothing/0"
+    answers 200 "$G"
+    run -0 jq -c '.offsets[0] | [.topic, .partition, .offset, .end]' <<<"$output"
+    assert_output '["t",0,4,10]'
+    answers 200 --data '{"start":"latest"}' "$G/config"
+    answers 400 --data '{"start":"never"}' "$G/config"
+    answers 200 "$URL/groups"
+    assert_equal "$output" '["g"]'
+    join
+    answers 409 -X DELETE "$G"
+    answers 409 --data 1 "$G/offsets/t/0"
+    answers 200 -X DELETE "$G/members/$ID"
+    wait_for 5 members_are 0
+    answers 200 -X DELETE "$G"
+    answers 200 "$URL/groups"
+    assert_equal "$output" '[]'
+}
+
+@test "garbage is refused, and members are their users' own" {
+    answers 400 -X POST "$G/members"
+    answers 400 -X POST "$G/members?topic=t&x=1"
+    answers 404 -X POST "$G/members?topic=nothing"
+    answers 400 -X POST "$URL/groups/not%20valid/members?topic=t"
+    answers 404 "$G/members/0123456789abcdef0123456789abcdef"
+    answers 405 -X PUT "$G"
+    chmod 755 "$MNT/topics" "$MNT/topics/t"
+    join
+    answers 400 "$G/members/$ID?wait_ms=x"
+    answers 400 "$G/members/$ID?max_bytes=0"
+    run -0 setpriv --reuid=65534 --regid=65534 --clear-groups \
+        curl -s -o /dev/null -w '%{http_code}' "$G/members/$ID"
+    assert_output 404
+    chmod 700 "$MNT/topics/t"
+    run -0 setpriv --reuid=65534 --regid=65534 --clear-groups \
+        curl -s -o /dev/null -w '%{http_code}' -X POST "$G/members?topic=t"
+    assert_output 403
+}
+
+@test "a deleted topic ends its members; a stop does not wait for them" {
+    join
+    background bash -c 'curl -s -w "%{http_code}" "$G/members/$1?wait_ms=30000"' - "$ID" \
+        >"$WORK/out"
+    wait_for 5 blocked "$!"
+    rmdir "$MNT/topics/t"
+    end_of "$!" 10
+    run -0 tail -c 3 "$WORK/out"
+    assert_output 410
+    new_topic t
+    join
+    background bash -c 'curl -s "$G/members/$1?wait_ms=30000"' - "$ID" >"$WORK/out"
+    wait_for 5 blocked "$!"
+    stop_daemon
+}
+
+@test "metrics tell members and lag" {
+    seq 10 >>"$MNT/topics/t/0/log"
+    echo 4 >"$MNT/groups/g/offsets/t/0"
+    join
+    metric() {
+        curl -s "$URL/metrics" | grep '^topicfs_group' | grep -F 'group="g"' >"$WORK/metrics" &&
+            grep -q 'lag.* 6$' "$WORK/metrics" && grep -q 'members.* 1$' "$WORK/metrics"
+    }
+    wait_for 10 metric
+}
