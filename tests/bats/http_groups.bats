@@ -24,8 +24,8 @@ answers() {
     output=${output%$'\n'}
 }
 # Sets $ID.
-join() { # [TOPIC [GROUP]]
-    answers 201 -X POST "$URL/groups/${2:-g}/members?topic=${1:-t}"
+join() {
+    answers 201 -X POST "$G/members?topic=t"
     ID=$(jq -r .member <<<"$output")
 }
 poll() { # [ARGUMENTS]: the values, one per line
@@ -33,10 +33,7 @@ poll() { # [ARGUMENTS]: the values, one per line
     output=$(jq -r .value <<<"$output")
 }
 committed() {
-    cat "$MNT/groups/g/offsets/t/${1:-0}"
-}
-committed_is() {
-    [ "$(committed)" = "$1" ]
+    cat "$MNT/groups/g/offsets/t/0"
 }
 members_are() {
     [ "$(jq '.members | length' "$MNT/groups/g/members")" = "$1" ]
