@@ -18,10 +18,10 @@ teardown() { end_cluster; }
 
 # reader NODE [GROUP]: works in the background; its pid is $!.
 reader() {
-    local done=$C/done-${2:-g}-${#READERS[@]}
-    background "$PYTHON" "$WORK_PY" work "$C/n$1/groups/${2:-g}/read/t" "$done" >>"$C/run/readers.log" 2>&1
+    local out=$C/done-${2:-g}-${#READERS[@]}
+    background "$PYTHON" "$WORK_PY" work "$C/n$1/groups/${2:-g}/read/t" "$out" >>"$C/run/readers.log" 2>&1
     READERS+=("$!")
-    [ "${2:-g}" != g ] || DONE+=("$done")
+    [ "${2:-g}" != g ] || DONE+=("$out")
 }
 
 # owners NODE: "partitions owned, members with partitions, members"
@@ -76,8 +76,8 @@ everything_done() {
     check 0
     wait_for 5 same_on_all lag
     wait_for 5 same_on_all members
-    local done
-    for done in "${DONE[@]}"; do [ -s "$done" ]; done
+    local path
+    for path in "${DONE[@]}"; do [ -s "$path" ]; done
 }
 
 @test "a reader that is killed is replaced at once; only the line in hand is done again" {
