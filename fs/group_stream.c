@@ -28,18 +28,18 @@ enum { JOIN_TIMEOUT_MS = 30000 };
 /* JSON is rendered from chunks of one batch, which may be single lines. */
 enum { JSON_TAKES_MAX = 512, LINES_MAX = 80 * 1024 * 1024 };
 
-enum op_state { RUNNING, WAIT_CHANGE, ASKING, ASKED, WAIT_SYNC };
+enum stream_op_state { RUNNING, WAIT_CHANGE, ASKING, ASKED, WAIT_SYNC };
 
-struct group_op {
+struct stream_op {
     struct work work;
     struct parking_waiter parked;
     struct group_sync sync;
     struct group_stream *stream;
-    bool is_parked;               /* of who works on it */
-    bool consumed;                /* likewise: what lies below `at` was finished */
-    enum op_state state;          /* [lock] */
-    int given_up;                 /* [lock] 0, or the answer */
-    struct group_op *prev, *next; /* [lock] */
+    bool is_parked;                /* of who works on it */
+    bool consumed;                 /* likewise: what lies below `at` was finished */
+    enum stream_op_state state;    /* [lock] */
+    int given_up;                  /* [lock] 0, or the answer */
+    struct stream_op *prev, *next; /* [lock] */
     /* of a read; reply NULL: the opener */
     struct reply *reply;
     int64_t at;
@@ -59,25 +59,25 @@ struct group_stream {
     pthread_mutex_t lock;
     pthread_cond_t idle;                /* an op is through */
     uint64_t changes;                   /* [lock] calls of changed() */
-    struct group_op *ops;               /* [lock] */
+    struct stream_op *ops;              /* [lock] */
     bool closing;                       /* [lock] */
     int64_t next_at;                    /* [lock] where the last read ended */
     struct stream_notify *notify;       /* [lock] */
     struct group_stream_waiter *waiter; /* the opener's */
 };
 
-static void op_work(struct group_op *op);
+static void op_work(struct stream_op *op);
 
-static struct group_op *op_of(void *member, size_t at)
+static struct stream_op *op_of(void *member, size_t at)
 {
-    return (struct group_op *)((char *)member - at);
+    return (struct stream_op *)((char *)member - at);
 }
 
 /* ---- callbacks --------------------------------------------------------------------
  */
 
 /* [lock] */
-static void op_resume(struct group_op *op)
+static void op_resume(struct stream_op *op)
 {
     op->state = RUNNING;
     worker_add(op->stream->worker, &op->work);
@@ -86,7 +86,7 @@ static void op_resume(struct group_op *op)
 static void stream_changed(void *arg)
 {
     struct group_stream *stream = arg;
-    struct group_op *op;
+    struct stream_op *op;
     (void)pthread_mutex_lock(&stream->lock);
     struct stream_notify *notify = stream->notify;
     stream->notify = NULL;
@@ -103,7 +103,7 @@ static void stream_changed(void *arg)
 
 static void op_synced(struct group_sync *sync, int error)
 {
-    struct group_op *op = op_of(sync, offsetof(struct group_op, sync));
+    struct stream_op *op = op_of(sync, offsetof(struct stream_op, sync));
     struct group_stream *stream = op->stream;
     (void)pthread_mutex_lock(&stream->lock);
     if (error < 0 && op->given_up == 0)
@@ -120,7 +120,7 @@ static void op_give_up(struct parking_waiter *waiter, enum parking_reason reason
     static const int errors[] = {[PARKING_INTERRUPTED] = -EINTR,
                                  [PARKING_DEADLINE] = E_NO_COORDINATOR,
                                  [PARKING_STOPPED] = -ENOTCONN};
-    struct group_op *op = op_of(waiter, offsetof(struct group_op, parked));
+    struct stream_op *op = op_of(waiter, offsetof(struct stream_op, parked));
     struct group_stream *stream = op->stream;
     (void)pthread_mutex_lock(&stream->lock);
     op->given_up = errors[reason];
@@ -138,7 +138,7 @@ static void op_give_up(struct parking_waiter *waiter, enum parking_reason reason
 /* ---- ops --------------------------------------------------------------------------
  */
 
-static void op_interrupt_by(struct group_op *op, void (*fn)(void *), void *arg)
+static void op_interrupt_by(struct stream_op *op, void (*fn)(void *), void *arg)
 {
     struct group_stream_waiter *waiter = op->stream->waiter;
     if (op->reply != NULL)
@@ -148,7 +148,7 @@ static void op_interrupt_by(struct group_op *op, void (*fn)(void *), void *arg)
 }
 
 /* Before it waits for the first time. */
-static void op_park(struct group_op *op)
+static void op_park(struct stream_op *op)
 {
     if (op->is_parked)
         return;
@@ -158,7 +158,7 @@ static void op_park(struct group_op *op)
 }
 
 /* Before it is answered. */
-static void op_unpark(struct group_op *op)
+static void op_unpark(struct stream_op *op)
 {
     if (!op->is_parked)
         return;
@@ -168,7 +168,7 @@ static void op_unpark(struct group_op *op)
 }
 
 /* It was answered: the stream may go once this is done. */
-static void op_finish(struct group_op *op)
+static void op_finish(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     (void)pthread_mutex_lock(&stream->lock);
@@ -179,7 +179,7 @@ static void op_finish(struct group_op *op)
 }
 
 /* The opener's answer may bring the end of the stream with it: it is through before. */
-static void op_error(struct group_op *op, int error)
+static void op_error(struct stream_op *op, int error)
 {
     struct group_stream_waiter *waiter = op->stream->waiter;
     struct reply *reply = op->reply;
@@ -193,7 +193,7 @@ static void op_error(struct group_op *op, int error)
     op_finish(op);
 }
 
-static int op_given_up(struct group_op *op)
+static int op_given_up(struct stream_op *op)
 {
     (void)pthread_mutex_lock(&op->stream->lock);
     int given_up = op->given_up;
@@ -210,7 +210,7 @@ static uint64_t stream_changes(struct group_stream *stream)
 }
 
 /* true: it waits and is not ours any more; false: something changed since `seen`. */
-static bool op_wait_change(struct group_op *op, uint64_t seen)
+static bool op_wait_change(struct stream_op *op, uint64_t seen)
 {
     struct group_stream *stream = op->stream;
     op_park(op);
@@ -226,7 +226,7 @@ static bool op_wait_change(struct group_op *op, uint64_t seen)
 
 /* Everything finished so far is committed: true. false: the op waits for that and is
  * not ours any more. */
-static bool op_synchronise(struct group_op *op)
+static bool op_synchronise(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     bool waits = false, cancel = false;
@@ -361,7 +361,7 @@ static int stream_take_json(struct group_stream *stream, size_t size)
 }
 
 /* [history_lock] Answers with what is there: true. */
-static bool read_answer(struct group_op *op)
+static bool read_answer(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     const char *bytes;
@@ -384,7 +384,7 @@ static bool read_answer(struct group_op *op)
 
 /* Tries to answer a read whose finished lines are committed. 1: answered; 0: nothing is
  * there; an error. */
-static int read_try(struct group_op *op)
+static int read_try(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     int rc = 1;
@@ -399,7 +399,7 @@ static int read_try(struct group_op *op)
     return rc;
 }
 
-static int read_consume(struct group_op *op)
+static int read_consume(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     int rc = 0;
@@ -414,7 +414,7 @@ static int read_consume(struct group_op *op)
 }
 
 /* Works on a read until it is answered or waits. */
-static void read_work(struct group_op *op)
+static void read_work(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     int rc = read_consume(op);
@@ -444,7 +444,7 @@ static void read_work(struct group_op *op)
 /* ---- opening ----------------------------------------------------------------------
  */
 
-static void open_work(struct group_op *op)
+static void open_work(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     struct group_member_status status;
@@ -465,7 +465,7 @@ static void open_work(struct group_op *op)
     }
 }
 
-static void op_work(struct group_op *op)
+static void op_work(struct stream_op *op)
 {
     if (op->reply != NULL)
         read_work(op);
@@ -475,12 +475,12 @@ static void op_work(struct group_op *op)
 
 static void op_run(struct work *work)
 {
-    op_work(op_of(work, offsetof(struct group_op, work)));
+    op_work(op_of(work, offsetof(struct stream_op, work)));
 }
 
-static struct group_op *op_new(struct group_stream *stream)
+static struct stream_op *op_new(struct group_stream *stream)
 {
-    struct group_op *op = calloc(1, sizeof *op);
+    struct stream_op *op = calloc(1, sizeof *op);
     if (op == NULL)
         return NULL;
     op->work.run = op_run;
@@ -490,7 +490,7 @@ static struct group_op *op_new(struct group_stream *stream)
     return op;
 }
 
-static void op_begin(struct group_op *op)
+static void op_begin(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     (void)pthread_mutex_lock(&stream->lock);
@@ -501,7 +501,7 @@ static void op_begin(struct group_op *op)
 
 void group_stream_await(struct group_stream *stream, struct group_stream_waiter *waiter)
 {
-    struct group_op *op = op_new(stream);
+    struct stream_op *op = op_new(stream);
     if (op == NULL) {
         waiter->done(waiter, -ENOMEM);
         return;
@@ -517,7 +517,7 @@ void group_stream_read(struct group_stream *stream, struct reply *reply, int64_t
         reply_bytes(reply, "", 0);
         return;
     }
-    struct group_op *op = op_new(stream);
+    struct stream_op *op = op_new(stream);
     if (op == NULL) {
         reply_error(reply, -ENOMEM);
         return;
@@ -607,7 +607,7 @@ int group_stream_open(const struct group_stream_params *params,
 
 void group_stream_close(struct group_stream *stream)
 {
-    struct group_op *op;
+    struct stream_op *op;
     if (stream == NULL)
         return;
     (void)pthread_mutex_lock(&stream->lock);

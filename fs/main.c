@@ -44,6 +44,7 @@ struct node {
     struct http_server *http;
     struct http_topics http_topics;
     struct http_status http_status;
+    struct http_groups *http_groups;
     struct peer_routes *peer_routes;
     struct group_routes *group_routes;
     char why[WHY_BYTES]; /* of the first failure */
@@ -288,6 +289,8 @@ static int start_http(struct node *node)
     rc = http_topics_add(node->http, &node->http_topics);
     if (rc == 0)
         rc = http_status_add(node->http, &node->http_status);
+    if (rc == 0)
+        rc = add_http_groups(node);
     if (rc == 0)
         rc = add_peer_routes(node);
     if (rc == 0)

@@ -9,9 +9,32 @@ enum {
     COMMIT_BYTES_MAX = 1 << 20
 };
 
+bool http_groups_enter(struct http_groups *groups, struct http_request *request)
+{
+    bool ended;
+
+    (void)pthread_mutex_lock(&groups->lock);
+    ended = groups->ended;
+    if (!ended)
+        groups->inside++;
+    (void)pthread_mutex_unlock(&groups->lock);
+    if (ended)
+        http_reply_error(request, E_OFFLINE, "the node stops");
+    return !ended;
+}
+
+void http_groups_leave(struct http_groups *groups)
+{
+    (void)pthread_mutex_lock(&groups->lock);
+    groups->inside--;
+    (void)pthread_cond_broadcast(&groups->left);
+    (void)pthread_mutex_unlock(&groups->lock);
+}
+
 /* A question to the group's coordinator, and the request that waits for it. */
 struct ask {
     struct groups_call call; /* first */
+    struct http_groups *http;
     struct http_request *request;
     struct groups *groups;
     int error;
@@ -25,9 +48,11 @@ struct ask {
 static void ask_free(void *context)
 {
     struct ask *ask = context;
+    struct http_groups *http = ask->http;
 
     cJSON_Delete(ask->answer);
     free(ask);
+    http_groups_leave(http);
 }
 
 static void ask_reply(struct http_request *request)
@@ -82,6 +107,11 @@ static struct ask *ask_begin(struct http_request *request)
         http_reply_error(request, -ENOMEM, NULL);
         return NULL;
     }
+    if (!http_groups_enter(groups, request)) {
+        free(ask);
+        return NULL;
+    }
+    ask->http = groups;
     ask->call.done = ask_done;
     ask->request = request;
     ask->groups = groups->groups;
@@ -291,6 +321,7 @@ int http_groups_new(const struct http_groups_params *params, struct http_groups 
     groups->groups = params->groups;
     groups->clock = params->clock;
     (void)pthread_mutex_init(&groups->lock, NULL);
+    (void)pthread_cond_init(&groups->left, NULL);
     *out = groups;
     return 0;
 }
@@ -327,11 +358,26 @@ int http_groups_add(struct http_groups *groups, struct http_server *server)
     return http_server_add(server, routes, sizeof routes / sizeof routes[0], groups);
 }
 
+void http_groups_end(struct http_groups *groups)
+{
+    if (groups == NULL)
+        return;
+    (void)pthread_mutex_lock(&groups->lock);
+    groups->ended = true;
+    (void)pthread_mutex_unlock(&groups->lock);
+    groups_interrupt(groups->groups);
+    http_members_clear(groups);
+    (void)pthread_mutex_lock(&groups->lock);
+    while (groups->inside > 0)
+        (void)pthread_cond_wait(&groups->left, &groups->lock);
+    (void)pthread_mutex_unlock(&groups->lock);
+}
+
 void http_groups_free(struct http_groups *groups)
 {
     if (groups == NULL)
         return;
-    http_members_clear(groups);
+    (void)pthread_cond_destroy(&groups->left);
     (void)pthread_mutex_destroy(&groups->lock);
     free(groups);
 }

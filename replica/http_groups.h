@@ -16,8 +16,8 @@
  *
  *     http_groups_new(&params, &http_groups);
  *     http_groups_add(http_groups, server);
- *     ... the server has stopped ...
- *     http_groups_free(http_groups);          // before groups_stop()
+ *     http_groups_end(http_groups);           // before groups_stop()
+ *     http_groups_free(http_groups);          // after the server has stopped
  */
 #ifndef TOPICFS_HTTP_GROUPS_H
 #define TOPICFS_HTTP_GROUPS_H
@@ -35,7 +35,10 @@ struct http_groups_params {
 
 int http_groups_new(const struct http_groups_params *params, struct http_groups **out);
 int http_groups_add(struct http_groups *groups, struct http_server *server);
-/* Its members leave. NULL is fine. */
+/* Its members leave, and the groups are not called any more when it returns; requests
+ * that wait are answered. NULL is fine. */
+void http_groups_end(struct http_groups *groups);
+/* NULL is fine. */
 void http_groups_free(struct http_groups *groups);
 
 #endif

@@ -16,7 +16,15 @@ struct http_groups {
     const struct clock *clock;
     pthread_mutex_t lock;
     struct http_member *members; /* [lock] a hash by id */
+    unsigned inside;             /* [lock] requests that may call the groups */
+    bool ended;                  /* [lock] no more may */
+    pthread_cond_t left;         /* one is through */
 };
+
+/* A request's context begins: true; or it is replied to, because the node stops. And
+ * ends. */
+bool http_groups_enter(struct http_groups *groups, struct http_request *request);
+void http_groups_leave(struct http_groups *groups);
 
 /*
  * The topic of that name, if the user may read it: 0, and *out and *key_delimiter are

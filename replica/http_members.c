@@ -1,6 +1,6 @@
 /*
  * Members of groups that speak HTTP. A member lives in the table until it leaves, or is
- * swept away after a long silence; its partitions go to others long before, after
+ * removed after a long silence; its partitions go to others long before, after
  * max_poll_interval_ms (groups.h). One request at a time uses it.
  *
  * Locks: groups->lock guards the table, member->lock what is marked with it. Neither is
@@ -106,19 +106,18 @@ static bool member_take_out(struct http_groups *groups, struct http_member *memb
     return unused;
 }
 
-void http_members_clear(struct http_groups *groups)
+static bool member_is_idle(struct http_member *member, int64_t now_ms)
 {
-    struct http_member *member, *next;
+    bool idle;
 
-    HASH_ITER(hh, groups->members, member, next)
-    {
-        if (member_take_out(groups, member))
-            member_free(member);
-    }
+    (void)pthread_mutex_lock(&member->lock);
+    idle = !member->busy && now_ms - member->used_ms > IDLE_MAX_MS;
+    (void)pthread_mutex_unlock(&member->lock);
+    return idle;
 }
 
-/* Takes the silent ones out, into a list by hh.next of their own. */
-static void members_sweep(struct http_groups *groups)
+/* Takes members out: all, or the silent ones. Each is freed by who uses it last. */
+static void members_remove(struct http_groups *groups, bool all)
 {
     int64_t now_ms = clock_mono_ms(groups->clock);
     struct http_member *member, *next, *gone = NULL;
@@ -126,13 +125,9 @@ static void members_sweep(struct http_groups *groups)
     (void)pthread_mutex_lock(&groups->lock);
     HASH_ITER(hh, groups->members, member, next)
     {
-        bool idle;
-
-        (void)pthread_mutex_lock(&member->lock);
-        idle = !member->busy && now_ms - member->used_ms > IDLE_MAX_MS;
-        (void)pthread_mutex_unlock(&member->lock);
-        if (idle && member_take_out(groups, member)) {
-            member->hh.next = gone;
+        if ((all || member_is_idle(member, now_ms)) &&
+            member_take_out(groups, member)) {
+            member->hh.next = gone; /* it is in no hash any more */
             gone = member;
         }
     }
@@ -144,6 +139,11 @@ static void members_sweep(struct http_groups *groups)
     }
 }
 
+void http_members_clear(struct http_groups *groups)
+{
+    members_remove(groups, true);
+}
+
 /* ---- using a member -----------------------------------------------------------------
  */
 
@@ -151,6 +151,7 @@ static void members_sweep(struct http_groups *groups)
 static void use_free(void *context)
 {
     struct use *use = context;
+    struct http_groups *groups = use->groups;
     struct http_member *member = use->member;
     bool last = false;
 
@@ -166,17 +167,23 @@ static void use_free(void *context)
     buf_free(&use->raw);
     buf_free(&use->text);
     free(use);
+    http_groups_leave(groups);
 }
 
 static struct use *use_new(struct http_request *request)
 {
+    struct http_groups *groups = http_request_argument(request);
     struct use *use = calloc(1, sizeof *use);
 
     if (use == NULL) {
         http_reply_error(request, -ENOMEM, NULL);
         return NULL;
     }
-    use->groups = http_request_argument(request);
+    if (!http_groups_enter(groups, request)) {
+        free(use);
+        return NULL;
+    }
+    use->groups = groups;
     use->request = request;
     buf_init(&use->raw, SIZE_MAX / 2);
     buf_init(&use->text, SIZE_MAX / 2);
@@ -367,7 +374,9 @@ static int member_list(struct use *use)
     int rc = 0;
 
     (void)pthread_mutex_lock(&use->groups->lock);
-    if (HASH_COUNT(use->groups->members) >= MEMBERS_MAX) {
+    if (use->groups->ended) {
+        rc = E_OFFLINE;
+    } else if (HASH_COUNT(use->groups->members) >= MEMBERS_MAX) {
         rc = -EBUSY;
     } else {
         member->listed = true;
@@ -426,7 +435,7 @@ void http_members_join(struct http_request *request)
     use = use_new(request);
     if (use == NULL)
         return;
-    members_sweep(use->groups);
+    members_remove(use->groups, false);
     rc = member_new(use, topic);
     if (rc < 0) {
         http_reply_error(request, rc, NULL);
@@ -691,6 +700,8 @@ void http_members_leave(struct http_request *request)
     struct http_member *member;
     bool unused = false, found = false;
 
+    if (!http_groups_enter(groups, request))
+        return;
     (void)pthread_mutex_lock(&groups->lock);
     HASH_FIND_STR(groups->members, target->parts[3], member);
     if (member != NULL && member->uid == http_user_uid(user) &&
@@ -701,6 +712,7 @@ void http_members_leave(struct http_request *request)
     (void)pthread_mutex_unlock(&groups->lock);
     if (unused)
         member_free(member);
+    http_groups_leave(groups);
     if (found)
         http_reply_json(request, 200, cJSON_CreateObject());
     else

@@ -210,7 +210,7 @@ END
     local reader=$!
     wait_for 5 members_are 1
     wait_for 5 blocked "$reader"
-    kill -INT "$reader"
+    kill "$reader"
     wait_for 2 ended "$reader"
     wait_for 5 members_are 0
     : <"$G/read/t"
@@ -223,10 +223,10 @@ END
 @test "partitions are shared, and those of a killed reader go to the others" {
     four_partitions
     export G
-    background bash -c 'while read -r l; do echo "$l"; done' <"$G/read/four" >"$WORK/a"
+    background bash -c 'while read -r l; do echo "$l"; done <"$G/read/four"' >"$WORK/a"
     local first=$!
     wait_for 10 all_owned 1 4
-    background bash -c 'while read -r l; do echo "$l"; done' <"$G/read/four" >"$WORK/b"
+    background bash -c 'while read -r l; do echo "$l"; done <"$G/read/four"' >"$WORK/b"
     wait_for 10 all_owned 2 4
     for i in $(seq 400); do printf '%d\n' "$i"; done |
         while read -r i; do echo "$i" >>"$MNT/topics/four/$((i % 4))/log"; done
