@@ -368,7 +368,11 @@ static void write_config(struct group_file *file, struct reply *reply,
         reply_written(reply, length);
         return;
     }
-    struct group_write *writing = write_new(file, reply, length);
+    struct group_write *writing = NULL;
+    if (!cJSON_IsObject(value))
+        reply_error(reply, E_INVALID_CONFIG);
+    else
+        writing = write_new(file, reply, length);
     if (writing != NULL) {
         write_begin(writing, NULL, write_done);
         groups_configure(file->mounted->groups, file->place.name, value,

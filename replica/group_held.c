@@ -390,7 +390,11 @@ static int64_t step_placing(struct held *held, int64_t now_ms)
         group_member_fail(held->member, rc);
         return INT64_MAX;
     }
-    return held->state == HELD_READY ? now_ms + LOOK_MS : held->retry_ms;
+    if (held->state != HELD_READY) {
+        return held->retry_ms;
+    }
+    held->member->tell = true; /* who looked before found nothing */
+    return now_ms + LOOK_MS;
 }
 
 /* Waiters are not told of everything: an unclean election, a deletion. */

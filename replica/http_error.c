@@ -59,6 +59,7 @@ static const struct http_error errors[] = {
     {-ENOSPC, 507},
     {-EDQUOT, 507},
     {-ETIMEDOUT, 504},
+    {-EBUSY, 409},
 };
 
 unsigned http_error_status(int code)

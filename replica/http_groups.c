@@ -207,7 +207,9 @@ static void configure(struct http_request *request)
 
     if (!allowed(request, HTTP_WRITE | HTTP_EXECUTE))
         return;
-    if (json_parse(body->data != NULL ? body->data : "", body->length, &object) < 0) {
+    if (json_parse(body->data != NULL ? body->data : "", body->length, &object) < 0 ||
+        !cJSON_IsObject(object)) {
+        cJSON_Delete(object);
         http_reply_error(request, E_INVALID_JSON, "the body is a JSON object");
         return;
     }
