@@ -265,6 +265,15 @@ static int add_peer_routes(struct node *node)
     return rc;
 }
 
+static int add_http_groups(struct node *node)
+{
+    const struct http_groups_params params = {
+        .cluster = node->cluster, .groups = node->groups, .clock = &clock_real};
+    int rc = http_groups_new(&params, &node->http_groups);
+
+    return rc < 0 ? rc : http_groups_add(node->http_groups, node->http);
+}
+
 static int start_http(struct node *node)
 {
     const struct http_server_params params = {
@@ -329,6 +338,7 @@ static int node_serve(struct node *node)
 
 static void node_stop(struct node *node)
 {
+    http_groups_end(node->http_groups);
     group_routes_end(node->group_routes);
     groups_leave(node->groups);
     cluster_stop(node->cluster);
@@ -339,6 +349,7 @@ static void node_stop(struct node *node)
     broker_stop(node->broker);
     peer_routes_free(node->peer_routes);
     group_routes_free(node->group_routes);
+    http_groups_free(node->http_groups);
     if (node->datadir != NULL)
         datadir_close(node->datadir);
     problems_free(node->problems);

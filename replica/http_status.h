@@ -21,7 +21,6 @@
 struct http_status {
     struct cluster *cluster; /* borrowed, as all of these */
     struct broker *broker;
-    struct groups *groups;
     struct problems *problems;
     struct groups *groups; /* NULL: none */
 };
