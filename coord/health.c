@@ -188,6 +188,31 @@ static bool all_in(const struct replica_ids *ids, const int32_t *set, uint32_t c
     return true;
 }
 
+/* How far a move is, in words; true: it will not end by itself. */
+static bool describe_move(const struct finder *finder, const struct admin_task *task,
+                          const struct partition_info *info, char *step, size_t size)
+{
+    int32_t gone[REPLICAS_MAX];
+    uint32_t count = 0;
+    char ids[120];
+
+    for (uint32_t i = 0; i < task->target.count && count < REPLICAS_MAX; i++)
+        if (!live(finder, task->target.ids[i]))
+            gone[count++] = task->target.ids[i];
+    if (count > 0) {
+        add_ids(ids, sizeof(ids), gone, count);
+        snprintf(step, size, "node %s is not live", ids);
+        return true;
+    }
+    snprintf(step, size, "%s",
+             !all_in(&task->target, info->replicas, info->replica_count)
+                 ? "about to begin"
+             : all_in(&task->target, info->isr, info->isr_count)
+                 ? "in sync there, about to end"
+                 : "the new replicas are catching up");
+    return false;
+}
+
 static void find_reassignments(const struct finder *finder)
 {
     struct admin_work work;
@@ -198,22 +223,21 @@ static void find_reassignments(const struct finder *finder)
         const struct admin_task *task = &work.tasks[i];
         const struct partition_info *info =
             &task->topic->topic.partitions[task->partition];
-        char subject[SUBJECT_MAX], ids[120], what[TEXT_MAX];
-        const char *step = "about to begin";
+        char subject[SUBJECT_MAX], ids[120], step[160], what[TEXT_MAX];
+        bool stuck;
 
         if (task->state != ADMIN_TASK_RUNS)
             continue;
-        if (all_in(&task->target, info->replicas, info->replica_count))
-            step = all_in(&task->target, info->isr, info->isr_count)
-                       ? "in sync there, about to end"
-                       : "the new replicas are catching up";
+        stuck = describe_move(finder, task, info, step, sizeof(step));
         snprintf(subject, sizeof(subject), "%s-%" PRId32, task->topic->topic.name,
                  task->partition);
         add_ids(ids, sizeof(ids), task->target.ids, task->target.count);
         snprintf(what, sizeof(what), "moving to node %s: %s", ids, step);
         finder->fn(finder->arg, "reassigning", subject, what,
-                   "wait; or write the old replicas to "
-                   "cluster/admin/reassign_partitions, which takes it back");
+                   stuck ? "start that node; or write the old replicas to "
+                           "cluster/admin/reassign_partitions, which takes it back"
+                         : "wait; or write the old replicas to "
+                           "cluster/admin/reassign_partitions, which takes it back");
     }
     admin_work_free(&work);
 }

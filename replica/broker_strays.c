@@ -122,6 +122,67 @@ static bool split_name(const char *name, char topic[TOPIC_NAME_MAX + 1], int32_t
     return topic_name_check(topic) == 0;
 }
 
+static bool has_id(const int32_t *ids, uint32_t count, int32_t id)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The partition of that name, if it is one of a topic that the store knows. */
+static const struct partition_info *find_partition(const struct sort_out *sort,
+                                                   const char *name,
+                                                   const struct topic **topic)
+{
+    char topic_name[TOPIC_NAME_MAX + 1];
+    int32_t index = 0;
+    *topic = split_name(name, topic_name, &index)
+                 ? cluster_snapshot_topic(sort->snapshot, topic_name)
+                 : NULL;
+    return *topic && index < (*topic)->partition_count ? &(*topic)->partitions[index]
+                                                       : NULL;
+}
+
+/* Neither assigned to this node, nor does anything rest on what it has of it. */
+static bool was_moved_away(const struct sort_out *sort, const char *name)
+{
+    const struct topic *topic = NULL;
+    const struct partition_info *info = find_partition(sort, name, &topic);
+    int32_t self = sort->snapshot->self;
+    return info && info->isr_count > 0 &&
+           !has_id(info->replicas, info->replica_count, self) &&
+           !has_id(info->isr, info->isr_count, self) &&
+           !has_id(info->elr, info->elr_count, self);
+}
+
+/* Anything but what topicfs derives from messages. */
+static int is_worth_keeping(void *arg, const char *name)
+{
+    static const char derived[] = ".producers";
+    size_t length = strlen(name);
+    (void)arg;
+    return length < sizeof derived ||
+           strcmp(name + length - (sizeof derived - 1), derived) != 0;
+}
+
+/* It was a copy for readers of the last process, which none outlives. */
+static int remove_moved(const struct sort_out *sort, const char *name, const char *dir)
+{
+    const struct topic *topic = NULL;
+    struct topic_id id;
+    (void)find_partition(sort, name, &topic);
+    int rc = broker_dir_topic_id(dir, &id);
+    bool empty = disk_real.ops->list(&disk_real, dir, is_worth_keeping, NULL) == 0;
+    if (empty || (rc == 0 && topic_id_equal(&id, &topic->id))) {
+        diag(DIAG_INFO, "%s: removed, the partition was moved to other nodes", name);
+        rc = log_remove(&disk_real, dir);
+    }
+    return rc == -ENOENT ? 0 : rc;
+}
+
 static int collect_stray(void *arg, const char *name)
 {
     struct sort_out *sort = arg;
@@ -131,7 +192,7 @@ static int collect_stray(void *arg, const char *name)
         return 0;
     }
     const struct topic *known = cluster_snapshot_topic(sort->snapshot, topic);
-    if (known && index < known->partition_count) {
+    if (known && index < known->partition_count && !was_moved_away(sort, name)) {
         return 0;
     }
     char **names = realloc(sort->names, (sort->count + 1) * sizeof *names);
@@ -194,16 +255,6 @@ static void adopt(const struct sort_out *sort, const char *name)
     free(dir);
 }
 
-/* Anything but what topicfs derives from messages. */
-static int is_worth_keeping(void *arg, const char *name)
-{
-    static const char derived[] = ".producers";
-    size_t length = strlen(name);
-    (void)arg;
-    return length < sizeof derived ||
-           strcmp(name + length - (sizeof derived - 1), derived) != 0;
-}
-
 /* A topic that was deleted while this node was away or as it crashed; or a directory
  * that never held a message, which nobody can miss. */
 static bool was_deleted(const struct sort_out *sort, const char *dir)
@@ -248,7 +299,9 @@ int broker_sort_out_strays(struct broker *broker)
     rc = rc < 0 ? rc : sort.error;
     for (size_t i = 0; i < sort.count; i++) {
         char *dir = datadir_file(broker->params.datadir, sort.names[i]);
-        if (!rc && lost_store) {
+        if (!rc && dir && was_moved_away(&sort, sort.names[i])) {
+            rc = remove_moved(&sort, sort.names[i], dir);
+        } else if (!rc && lost_store) {
             adopt(&sort, sort.names[i]);
         } else if (!rc && dir && was_deleted(&sort, dir)) {
             rc = log_remove(&disk_real, dir);

@@ -134,6 +134,25 @@ stop_writers() {
     done
 }
 
+# Looks at the log of t on all mounts, all the time; in $C/seen-K what was seen.
+watch_logs() {
+    local mount
+    WATCHERS=()
+    for mount in "$C"/n[0-9]*; do
+        background "$PYTHON" "$LINES" grows "$mount/topics/t/0/log" "$C/seen-${mount##*/n}"
+        WATCHERS+=("$!")
+    done
+}
+
+# Nothing that was seen anywhere has disappeared.
+all_seen_is_there() {
+    local pid seen
+    for pid in "${WATCHERS[@]}"; do alive "$pid" || return 1; done
+    for seen in "$C"/seen-*; do
+        head -c "$(stat -c %s "$seen")" "$C/n1/topics/t/0/log" | cmp - "$seen" || return 1
+    done
+}
+
 # Everything is in sync again, and what the writers noted is true on all mounts.
 settle_and_check() { # TOPIC
     wait_for 30 all_in_sync "$1"

@@ -100,21 +100,77 @@ teardown() { end_cluster; }
     echo "w9 1" >>"$C/n1/topics/t/0/log"
 }
 
-@test "a leader that was paused for three sessions does no harm" {
+knows_better() { # NODE LEADER: that node sees another leader
+    [ "$(state_of t leader "n$1")" != "$2" ]
+}
+
+@test "a leader that was paused for three sessions, under load, does no harm" {
     fresh_cluster 3
     cluster_topic t
-    local victim other pid
+    local victim other epoch
     victim=$(state_of t leader)
+    epoch=$(state_of t leader_epoch)
     other=$((victim % 3 + 1))
-    start_writers "$other"
-    pid=$(cut -d' ' -f1 "$C/run/n$victim.pid")
-    kill -STOP "$pid"
+    watch_logs
+    start_writers "$victim" "$other"
+    kill -STOP "$(pid_of "$victim")"
     progress "$other"
-    sleep 6
-    kill -CONT "$pid"
+    sleep "$((6 * TOPICFS_TEST_SLOW))"
+    kill -CONT "$(pid_of "$victim")"
+    wait_for 1 knows_better "$victim" "$victim"
+    [ "$(state_of t leader_epoch "n$victim")" -gt "$epoch" ]
+    progress "$victim"
     progress "$other"
     stop_writers
     settle_and_check t
+    all_seen_is_there
+}
+
+# Lines "alone<i> 1", appended on a leader whose followers don't answer.
+unacknowledged() { # NODE COUNT
+    background "$PYTHON" -c 'import os, sys, threading
+def write(i):
+    try:
+        os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND), b"alone%d 1\n" % i)
+    except OSError:
+        pass
+threads = [threading.Thread(target=write, args=(i,)) for i in range(int(sys.argv[2]))]
+for t in threads: t.start()
+for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
+}
+
+@test "a leader comes back with a hundred lines that nobody acknowledged: nothing seen disappears" {
+    SESSION_S=4 fresh_cluster 3
+    cluster_topic t
+    local lost other third k end
+    lost=$(state_of t leader)
+    other=$((lost % 3 + 1))
+    third=$((other % 3 + 1))
+    for k in 1 2 3; do
+        seq -f "before$k %.0f" 20 >>"$C/n$k/topics/t/0/log"
+        seq -f "ok before$k %.0f" 20 >>"$C/notes-before"
+    done
+    wait_for 10 all_in_sync t
+    wait_for 10 same_everywhere t
+    watch_logs
+    end=$(state_of t log_end_offset "n$lost")
+    kill -STOP "$(pid_of "$other")" "$(pid_of "$third")"
+    unacknowledged "$lost" 100
+    wait_for 5 eval '[ "$(state_of t log_end_offset n'"$lost"')" = '"$((end + 100))"' ]'
+    [ "$(state_of t high_watermark "n$lost")" = "$end" ]
+    "$CLUSTER" kill "$lost"
+    seq -f 'ENOTCONN alone%.0f 1' 0 99 >"$C/notes-alone"
+    kill -CONT "$(pid_of "$other")" "$(pid_of "$third")"
+    start_writers "$other"
+    "$CLUSTER" start "$lost"
+    progress "$other"
+    wait_for 30 all_in_sync t
+    progress "$other"
+    stop_writers
+    settle_and_check t
+    all_seen_is_there
+    # A follower's request that waited may have been answered; hardly with more.
+    [ "$(grep -c alone "$C/n$lost/topics/t/0/log")" -lt 50 ]
 }
 
 @test "a second node with the same id is refused, and the first goes on" {

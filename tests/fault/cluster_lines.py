@@ -4,6 +4,8 @@
                                              "ok <line>" or "<errno> <line>" after each write
     cluster_lines.py states FOLDER           read the state files of all mounts until SIGTERM;
                                              exit 1 as soon as one is not what it should be
+    cluster_lines.py grows LOG SEEN          read the log until SIGTERM, in SEEN what was seen;
+                                             exit 1 as soon as any of it is not there any more
     cluster_lines.py check FOLDER TOPIC NOTES...   all mounts: the same bytes, every
                                              acknowledged line once, none twice, in order
 """
@@ -83,6 +85,25 @@ def states(folder):
             file.write(str(reads))
 
 
+def grows(log, seen):
+    """A mount whose node is away has nothing to show; what it shows then begins as before."""
+    last = b""
+    while True:
+        try:
+            with open(log, "rb") as file:
+                text = file.read()
+        except OSError as error:
+            assert error.errno in GONE, (log, error)
+            time.sleep(0.05)
+            continue
+        assert text.startswith(last), (log, len(last), len(text))
+        if text != last:
+            last = text
+            with open(seen, "wb") as file:
+                file.write(last)
+        time.sleep(0.01)
+
+
 def check(folder, topic, notes):
     acknowledged, failed = set(), {}
     for path in notes:
@@ -124,6 +145,8 @@ def main():
     try:
         if sys.argv[1] == "write":
             write(*sys.argv[2:5])
+        elif sys.argv[1] == "grows":
+            grows(*sys.argv[2:4])
         elif sys.argv[1] == "states":
             states(sys.argv[2])
         else:

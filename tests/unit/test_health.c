@@ -229,6 +229,12 @@ static void test_reassignments(void **state)
 
     set_partition(f, grown, two, none, 1);
     assert_non_null(strstr(find(f, &reachable), "the new replicas are catching up"));
+    const int32_t left[] = {1, 2};
+
+    set_brokers(f, left, 2);
+    assert_non_null(
+        strstr(find(f, &reachable), "moving to node 3, 1: node 3 is not live"));
+    set_brokers(f, all, 3);
     const int32_t done[] = {3, 1, -1};
 
     set_partition(f, done, done, none, 1);
