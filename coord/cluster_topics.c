@@ -383,6 +383,16 @@ static int check_adoption(const struct snapshot *base, const struct adoption *ad
 }
 
 /* Fills what a new topic has beside its assignment. */
+/* What topicfs keeps for itself is not to be dropped by age, nor shown to everybody. */
+static int internal_properties(struct new_topic *topic)
+{
+    topic->attributes.mode = 0700;
+    topic->overrides = cJSON_CreateObject();
+    return cJSON_AddStringToObject(topic->overrides, "cleanup_policy", "compact")
+               ? 0
+               : -ENOMEM;
+}
+
 static int adopted_properties(struct cluster *cluster, const struct snapshot *base,
                               const struct snapshot_topic *from,
                               struct new_topic *topic)
@@ -394,6 +404,8 @@ static int adopted_properties(struct cluster *cluster, const struct snapshot *ba
                                    from->topic.created_ms}
              : (struct attributes){base->shown.topics_uid, base->shown.topics_gid, 0755,
                                    now_ms(cluster)};
+    if (!from && topic_name_is_internal(topic->name))
+        return internal_properties(topic);
     if (!from || !from->overrides)
         return 0;
     topic->overrides = cJSON_Duplicate(from->overrides, true);

@@ -289,6 +289,8 @@ static void lost_topics_are_adopted(void **state)
     assert_int_equal(t->partition_count, 2);
     assert_int_equal(t->id.bytes[0], 0);
     assert_true(t->partitions[1].leader_epoch > 20000000);
+    assert_int_equal(t->config.cleanup_policy, CLEANUP_COMPACT);
+    assert_int_equal(t->mode, 0700);
     cluster_snapshot_put(snapshot);
 }
 

@@ -277,6 +277,32 @@ static void test_listings(void **state)
     assert_listing(tree, "cluster/admin", "last ");
 }
 
+static int count_entry(void *arg, const char *name, const struct tree_place *place)
+{
+    int *count = arg;
+    (void)place;
+    assert_string_not_equal(name, "__internal");
+    ++*count;
+    return 0;
+}
+
+/* What topicfs keeps for itself is there by its name. */
+static void test_internal_topics(void **state)
+{
+    struct fixture *fixture = *state;
+    struct tree_place place;
+    int before = 0;
+    int after = 0;
+    assert_int_equal(walk(&fixture->tree, "topics", &place), 0);
+    assert_int_equal(tree_list(&fixture->tree, &place, count_entry, &before), 0);
+    assert_int_equal(
+        cluster_create_internal(fixture->tree.cluster, "__internal", NULL, NULL, 0), 0);
+    assert_int_equal(tree_list(&fixture->tree, &place, count_entry, &after), 0);
+    assert_int_equal(before, after);
+    assert_int_equal(walk(&fixture->tree, "topics/__internal/0/log", &place), 0);
+    assert_int_equal(place.kind, TREE_LOG);
+}
+
 static void test_admin_places(void **state)
 {
     struct fixture *fixture = *state;
@@ -294,9 +320,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_names),        TEST(test_parents),       TEST(test_modes),
-        TEST(test_inodes),       TEST(test_deleted_topic), TEST(test_listings),
-        TEST(test_admin_places),
+        TEST(test_names),        TEST(test_parents),         TEST(test_modes),
+        TEST(test_inodes),       TEST(test_deleted_topic),   TEST(test_listings),
+        TEST(test_admin_places), TEST(test_internal_topics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
