@@ -42,8 +42,12 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
         return (broker_is_opening(mounted->broker) ||
                 broker_partition_is_opening(mounted->broker, &place->topic_id, 0)) &&
                opening_any(mounted, place, partition);
-    case TREE_LOG:
     case TREE_STATE:
+        *partition = place->partition;
+        return broker_partition_is_opening(mounted->broker, &place->topic_id,
+                                           place->partition) ||
+               broker_must_copy(mounted->broker, &place->topic_id, place->partition);
+    case TREE_LOG:
     case TREE_AT:
     case TREE_FOLLOW:
     case TREE_JSON:

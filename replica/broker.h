@@ -101,6 +101,10 @@ bool broker_partition_is_opening(struct broker *broker, const struct topic_id *t
  * and broker_await_partition() waits for that. */
 bool broker_must_catch_up(struct broker *broker, const struct topic_id *topic_id,
                           int32_t partition);
+/* Likewise for what is not read from the log: a replica of this node that is being
+ * filled anew can tell its state. */
+bool broker_must_copy(struct broker *broker, const struct topic_id *topic_id,
+                      int32_t partition);
 /* true: opened() was not and will not be called. */
 bool broker_await_cancel(struct broker *broker, struct open_waiter *waiter);
 

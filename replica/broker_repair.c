@@ -269,13 +269,14 @@ void broker_repair(struct broker *broker, struct partition *partition)
 {
     struct suspect suspect;
     bool unfit = partition_unfit(partition);
+    if (partition->repairing && partition_is_in_sync(partition)) {
+        finish(broker, partition);
+    }
     if (partition_suspect(partition, DOUBT_NONE, &suspect)) {
         if (take_out(broker, partition, &suspect) && unfit &&
             partition_may_refill(partition, partition->taken_out_revision) &&
             is_due(broker, partition)) {
             refill(broker, partition);
         }
-    } else if (partition->repairing && partition_is_in_sync(partition)) {
-        finish(broker, partition);
     }
 }

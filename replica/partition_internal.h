@@ -333,7 +333,8 @@ bool partition_remote_caught_up(struct partition *partition, int64_t high_waterm
 bool partition_observe_ended(struct partition *partition);
 /* Does it lack what was committed when it was asked for, or begun anew? */
 bool partition_must_catch_up(struct partition *partition);
-/* Gives the copy up if nobody has used it for so long. true: it did. */
+/* Gives the copy up if nobody has used it for so long, or it is damaged. true: it did.
+ */
 bool partition_remote_rest(struct partition *partition, int64_t idle_ms);
 /* partition_follow.c. [append_lock] Empties the log, to begin anew at `offset`. */
 int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch);

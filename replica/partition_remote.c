@@ -113,11 +113,12 @@ void partition_let_go(struct partition *partition)
 static bool is_idle(struct partition *partition, int64_t idle_ms)
 {
     int64_t now_ms = clock_mono_ms(partition->clock);
+    bool unused = atomic_load(&partition->holds) == 0 && !partition->reads &&
+                  now_ms - atomic_load(&partition->used_ms) >= idle_ms;
     return partition_is_remote(partition) && partition->core.observes &&
-           !partition_refusal(partition) && atomic_load(&partition->holds) == 0 &&
-           !partition->reads && !partition->produces && !partition->outbox_writes &&
-           !partition->outbox_busy &&
-           now_ms - atomic_load(&partition->used_ms) >= idle_ms;
+           !partition_refusal(partition) && !partition->produces &&
+           !partition->outbox_writes && !partition->outbox_busy &&
+           (unused || atomic_load(&partition->damaged));
 }
 
 bool partition_remote_rest(struct partition *partition, int64_t idle_ms)
@@ -134,6 +135,9 @@ bool partition_remote_rest(struct partition *partition, int64_t idle_ms)
     int rc = idle ? partition_begin_anew(partition, 0, -1) : 0;
     if (idle && !rc) {
         producer_state_clear(partition->producers);
+        if (atomic_exchange(&partition->damaged, false)) {
+            problems_clear_below(partition->problems, "damaged", partition->name);
+        }
     }
     pthread_mutex_lock(&partition->lock);
     partition_collect(partition, &released);

@@ -90,6 +90,13 @@ static void assert_whole(struct replica_rig *rig, int id, const char *topic)
     partition_unref(partition);
 }
 
+static void assert_text(struct partition *partition, const char *wanted)
+{
+    char *text = node_read_all(partition, NULL);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
 /* ---- waiting ------------------------------------------------------------------------
  */
 
@@ -356,6 +363,44 @@ static void test_failed_disk_shows_after_a_crash(void **state)
     assert_whole(rig, id, "t");
 }
 
+static bool is_observed(struct partition *partition)
+{
+    for (int i = 0; i < TRIES && !partition_observe(partition); i++) {
+        rig_pause();
+    }
+    return partition_observe(partition);
+}
+
+/* A copy for readers is worth nothing by itself: another is fetched. */
+static void test_copy_for_readers(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"segment_bytes\":1048576}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    char *line = make_text(1);
+    for (int i = 0; i < LINES; i++) {
+        assert_int_equal(node_append(partition, line, NULL), 0);
+    }
+    char *wanted = node_read_all(partition, NULL);
+    partition_unref(partition);
+    partition = replica_rig_partition(rig, id, "t");
+    assert_true(is_observed(partition));
+    assert_text(partition, wanted);
+    replica_rig_run(rig, id, "mv observers/t-0 t-0");
+    replica_rig_run(rig, id, flip);
+    replica_rig_run(rig, id, "mv t-0 observers/t-0");
+    meet_damage(partition);
+    rig_until_problem(&rig->cluster, id, "kind=damaged", true);
+    rig_until_problem(&rig->cluster, id, "kind=damaged", false);
+    assert_true(is_observed(partition));
+    assert_text(partition, wanted);
+    partition_unref(partition);
+    free(wanted);
+    free(line);
+}
+
 /* ---- who waits meanwhile ------------------------------------------------------------
  */
 
@@ -388,13 +433,6 @@ static void until_done(struct waiting *waiting)
         rig_pause();
     }
     assert_true(atomic_load(&waiting->done));
-}
-
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
 }
 
 /* Others have the batch: its writer hears so, once it is committed. */
@@ -517,6 +555,7 @@ int main(void)
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_failed_disk_shows_after_a_crash, open_rig,
                                         close_rig),
+        cmocka_unit_test_setup_teardown(test_copy_for_readers, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_waiter_of_what_others_have, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has, open_rig,
