@@ -75,13 +75,31 @@ void append_op_arm(struct append_op *op, struct reply *reply)
 /* ---- completion --------------------------------------------------------------------
  */
 
+/* [lock] */
 static void remember_ends(struct append_op *op)
 {
-    struct appender *appender = op->appender;
+    for (size_t i = 0; i < op->part_count; i++) {
+        const struct produce_result *result = &op->parts[i].result;
+        struct sync_range *end = &op->appender->ends[op->parts[i].slot];
+        if (result->end.offset > end->end_offset)
+            end->end_offset = result->end.offset;
+        if (result->queued != 0 && end->first_queued == 0)
+            end->first_queued = result->queued;
+        if (result->queued > end->last_queued)
+            end->last_queued = result->queued;
+    }
+}
+
+/* [lock] What was accepted has been asked about, and its fate told: once. */
+static void forget_queued(struct append_op *op)
+{
     for (size_t i = 0; i < op->part_count; i++) {
         const struct append_part *part = &op->parts[i];
-        if (part->result.end.offset > appender->ends[part->slot])
-            appender->ends[part->slot] = part->result.end.offset;
+        struct sync_range *end = &op->appender->ends[part->slot];
+        if (!part->cancelled && end->first_queued != 0 &&
+            end->first_queued <= part->last_queued)
+            end->first_queued =
+                end->last_queued > part->last_queued ? part->last_queued + 1 : 0;
     }
 }
 
@@ -136,7 +154,9 @@ static void complete(struct append_op *op)
         diag(DIAG_WARNING, "completing the last line of a closed file: %s",
              err_text(error));
     pthread_mutex_lock(&appender->lock);
-    if (kind != APPEND_FSYNC)
+    if (kind == APPEND_FSYNC)
+        forget_queued(op);
+    else
         remember_ends(op);
     if (keep) {
         op->next = appender->failures;
@@ -225,12 +245,12 @@ int append_op_resume(struct append_part *part, struct partition *partition,
 }
 
 int append_op_sync(struct append_part *part, struct partition *partition,
-                   int64_t end_offset)
+                   const struct sync_range *range)
 {
     struct produce_result result = {0};
     part->handle = partition;
-    if (partition_sync(partition, end_offset, &part->waiter, &result) ==
-        PRODUCE_PENDING)
+    part->last_queued = range->last_queued;
+    if (partition_sync(partition, range, &part->waiter, &result) == PRODUCE_PENDING)
         return 0;
     part->result = result;
     append_op_skip(part);
@@ -244,7 +264,8 @@ bool append_op_pending(const struct append_op *op)
 
 bool append_part_stands(const struct append_part *part)
 {
-    return part->result.end.offset > 0 || part->result.ticket != 0;
+    return part->result.end.offset > 0 || part->result.ticket != 0 ||
+           part->result.queued != 0;
 }
 
 bool append_op_appended(const struct append_op *op)

@@ -39,6 +39,7 @@ struct append_part {
     struct partition *handle; /* borrowed from the appender; NULL: not handed over */
     int32_t slot;             /* in appender->ends */
     bool cancelled;
+    uint64_t last_queued;         /* APPEND_FSYNC: what it covers */
     struct produce_result result; /* see append_part_stands() */
 };
 
@@ -102,8 +103,8 @@ struct appender {
     _Atomic uint32_t rotation; /* where the mount gave none */
 
     pthread_mutex_t lock;
-    int64_t *ends;              /* [lock] per partition: behind what was appended */
-    int64_t one_end;            /* [lock] `ends` of one partition */
+    struct sync_range *ends;    /* [lock] per partition: what fsync is to cover */
+    struct sync_range one_end;  /* [lock] `ends` of one partition */
     int32_t end_count;          /* [lock] 1, or by key as many as were used */
     struct append_op *failures; /* [lock] newest first */
 };
@@ -124,14 +125,14 @@ void append_op_arm(struct append_op *op, struct reply *reply);
 int append_op_produce(struct append_part *part, struct partition *partition,
                       const char *bytes, size_t length, uint32_t count);
 int append_op_sync(struct append_part *part, struct partition *partition,
-                   int64_t end_offset);
+                   const struct sync_range *range);
 /* Goes on with what was given up; produces the bytes anew if nothing of it is left. */
 int append_op_resume(struct append_part *part, struct partition *partition,
                      const char *bytes, size_t length, uint32_t count);
 /* The part ends with its present result. */
 void append_op_skip(struct append_part *part);
 
-/* The part was appended, or is on its way to be. */
+/* The part was appended, or is accepted or on its way to be. */
 bool append_part_stands(const struct append_part *part);
 /* Some part stands. */
 bool append_op_appended(const struct append_op *op);

@@ -12,7 +12,7 @@ bool append_route_by_key(const struct appender *appender)
 static int grow_partitions(struct appender *appender, int32_t count)
 {
     struct partition **handles;
-    int64_t *ends;
+    struct sync_range *ends;
     size_t old = (size_t)appender->partition_count;
     if (count <= appender->partition_count)
         return 0;

@@ -467,15 +467,15 @@ static int sync_ordered(struct appender *appender, struct reply *reply)
     op->timeout_ms = topic->config.delivery_timeout_ms;
     for (int32_t slot = 0; slot < appender->end_count; slot++) {
         struct append_part *part = &op->parts[slot];
-        int64_t end;
+        struct sync_range end;
         pthread_mutex_lock(&appender->lock);
         end = appender->ends[slot];
         pthread_mutex_unlock(&appender->lock);
         part->slot = slot;
-        if (end == 0)
+        if (end.end_offset == 0 && end.first_queued == 0)
             append_op_skip(part);
         else
-            (void)append_op_sync(part, append_route_handle(appender, slot), end);
+            (void)append_op_sync(part, append_route_handle(appender, slot), &end);
     }
     append_op_launch(op);
     return 0;

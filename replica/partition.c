@@ -373,11 +373,13 @@ void partition_collect(struct partition *partition, struct released *released)
     if (core_advance(&partition->core)) {
         place_high_watermark(partition);
     }
+    if (partition->observer) {
+        partition_outbox_collect(partition, released);
+    }
     collect_produces(partition, released);
     collect_reads(partition, released);
     if (partition->observer) {
         partition_collect_fetches(partition, released);
-        partition_outbox_collect(partition, released);
         bool filled = partition_led_anew(partition);
         released->tell = see(partition) || filled;
     }

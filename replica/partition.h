@@ -70,6 +70,8 @@ struct produce_result {
     uint32_t length; /* of its bytes, where this node appended it; else 0 */
     /* Of a write that was given up on its way to the leader; 0: it was not. */
     uint64_t ticket;
+    /* With acks=0: it waits to be sent, under this number; 0: it does not. */
+    uint64_t queued;
 };
 
 /* Embedded in the caller's request; must stay put until done() ran or cancel said so.
@@ -82,8 +84,10 @@ struct produce_waiter {
     struct produce_waiter *prev, *next;
     struct produce_result result;
     int64_t await_offset;
-    bool await_flush;           /* of partition_sync() */
-    bool durable;               /* of that: the leader, another node, said that it is */
+    bool await_flush;      /* of partition_sync() */
+    bool durable;          /* of that: the leader, another node, said that it is */
+    uint64_t first_queued; /* likewise: what was only accepted */
+    uint64_t last_queued;
     bool remote;                /* of another node: ends with this node's leadership */
     bool cut;                   /* what it waits for is not in the log any more */
     bool doubtful;              /* the log was begun anew: is it in what came? */
@@ -133,10 +137,19 @@ bool partition_produce_expire(struct partition *partition,
 int partition_resume(struct partition *partition, const struct produce_result *left,
                      struct produce_waiter *waiter, struct produce_result *result);
 
-/* fsync: everything below `end_offset` committed, and on the disk of every in-sync
- * replica. Waits over changes of the leader, until cancelled. Results as
- * partition_produce(). */
-int partition_sync(struct partition *partition, int64_t end_offset,
+/* What somebody has written. */
+struct sync_range {
+    int64_t end_offset; /* of what was appended */
+    uint64_t
+        first_queued; /* of what was only accepted: produce_result.queued; 0: none */
+    uint64_t last_queued;
+};
+
+/* fsync: all of it committed, and on the disk of every in-sync replica. Waits over
+ * changes of the leader, until cancelled. Results as partition_produce(); also the
+ * error of a write with acks=0, this one's or a later one's, that was given up
+ * meanwhile. */
+int partition_sync(struct partition *partition, const struct sync_range *range,
                    struct produce_waiter *waiter, struct produce_result *result);
 
 /* ---- reading ----------------------------------------------------------------------

@@ -57,6 +57,16 @@ enum partition_filling {
     FILLED_NEWS, /* not any more: they are to be told */
 };
 
+/* Writes with acks=0 that this node has accepted, and that have to be sent: numbered.
+ */
+struct partition_queued {
+    uint64_t last;    /* the newest */
+    uint64_t sending; /* the oldest of those in the batch that is under way; 0: none */
+    uint64_t failed;  /* the newest that was given up; 0: none */
+    int error;        /* of that */
+    int64_t end_offset; /* behind all that were appended */
+};
+
 struct partition {
     atomic_uint references;
     struct partition_statistics statistics;
@@ -139,10 +149,11 @@ struct partition {
     struct fetch_waiter *fetches;    /* [lock] */
     struct partition_seen seen;      /* [lock] */
     struct outbox_write
-        *outbox_writes;            /* [lock] see partition_outbox.h; oldest first */
-    struct outbox_ticket *tickets; /* [lock] of writes given up; oldest first */
-    uint32_t ticket_count;         /* [lock] */
-    uint64_t last_ticket;          /* [lock] */
+        *outbox_writes;             /* [lock] see partition_outbox.h; oldest first */
+    struct partition_queued queued; /* [lock] */
+    struct outbox_ticket *tickets;  /* [lock] of writes given up; oldest first */
+    uint32_t ticket_count;          /* [lock] */
+    uint64_t last_ticket;           /* [lock] */
 
     struct flusher_job flush_job;
 };
@@ -288,6 +299,9 @@ bool partition_doubt_ends(struct partition *partition, struct produce_waiter *wa
 /* partition_sync.c. [partition->lock] The part of partition_collect() for one that
  * waits by partition_sync(): true once it ended. */
 bool partition_sync_is_done(struct partition *partition, struct produce_waiter *waiter);
+/* [no lock] A write with acks=0 may have got to the leader: who waits for it by
+ * partition_sync() goes on. */
+void partition_sync_look(struct partition *partition);
 
 /* partition_outbox.c. [append_lock, partition->lock] Whether a write waits to be sent,
  * by what core_admit() says of it. */
@@ -317,6 +331,10 @@ int partition_resume_appended(struct partition *partition,
                               const struct produce_result *left,
                               struct produce_waiter *waiter,
                               struct produce_result *result);
+/* [partition->lock] Waits one of these writes with acks=0 to be sent, or for its fate?
+ */
+bool partition_outbox_queues(const struct partition *partition, uint64_t first,
+                             uint64_t last);
 /* partition_tickets.c. Nobody has the partition any more. */
 void partition_tickets_free(struct partition *partition);
 /* [partition->lock] The part of partition_collect() for what is out of time. */

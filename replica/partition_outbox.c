@@ -15,6 +15,7 @@ struct outbox_write {
     struct produce_waiter *waiter; /* NULL: nobody waits; acks=0, or given up */
     struct outbox_ticket *ticket;  /* given up */
     bool sent;                     /* in the batch that is under way */
+    uint64_t number;               /* acks=0: for who waits by partition_sync() */
     char *bytes;
     size_t length;
     uint32_t message_count;
@@ -93,6 +94,7 @@ int partition_outbox_add(struct partition *partition, const void *bytes, size_t 
     DL_APPEND(partition->outbox_writes, write);
     partition_watch(partition);
     if (waiter->acks == ACKS_NONE) {
+        write->number = result->queued = ++partition->queued.last;
         return 0;
     }
     write->waiter = waiter;
@@ -112,6 +114,35 @@ static int give_up_error(const struct partition *partition, int64_t acks)
     return few && core->leader >= 0 ? E_NOT_ENOUGH_REPLICAS : E_NO_LEADER;
 }
 
+static void note_queued(struct partition_queued *queued,
+                        const struct outbox_write *write,
+                        const struct produce_result *result)
+{
+    if (result->error) {
+        queued->failed = write->number;
+        queued->error = result->error;
+    } else if (result->end.offset > queued->end_offset) {
+        queued->end_offset = result->end.offset;
+    }
+}
+
+bool partition_outbox_queues(const struct partition *partition, uint64_t first,
+                             uint64_t last)
+{
+    uint64_t sending = partition->queued.sending;
+    const struct outbox_write *write;
+    if (!first) {
+        return false;
+    }
+    DL_FOREACH(partition->outbox_writes, write)
+    {
+        if (write->number >= first && write->number <= last) {
+            return true;
+        }
+    }
+    return sending && sending <= last; /* older than `first`: not for long */
+}
+
 /* [lock] Moves the write's waiter to those that are called, or keeps the outcome for
  * whoever comes with its ticket. */
 static void end_write(struct partition *partition, struct outbox_write *write,
@@ -125,6 +156,9 @@ static void end_write(struct partition *partition, struct outbox_write *write,
     }
     if (write->ticket) {
         partition_ticket_end(partition, write->ticket, write->acks, result);
+    }
+    if (write->number) {
+        note_queued(&partition->queued, write, result);
     }
     write_free(partition, write);
 }
@@ -308,6 +342,9 @@ static int form(struct partition *partition, struct outbox_batch *batch)
         batch->message_count += write->message_count;
         DL_DELETE(partition->outbox_writes, write);
         write->sent = true; /* can't be withdrawn any more */
+        if (!partition->queued.sending) {
+            partition->queued.sending = write->number;
+        }
         DL_APPEND(batch->writes, write);
         write = partition->outbox_writes;
     }
@@ -325,6 +362,7 @@ static void dissolve(struct partition *partition, struct outbox_batch *batch)
     DL_CONCAT(batch->writes, partition->outbox_writes);
     partition->outbox_writes = batch->writes;
     partition->outbox_busy = false;
+    partition->queued.sending = 0;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -356,6 +394,7 @@ static void fail_batch(struct partition *partition, struct outbox_batch *batch,
         end_write(partition, write, &result, released);
     }
     partition->outbox_busy = false;
+    partition->queued.sending = 0;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -406,6 +445,7 @@ enum outbox_state partition_outbox_next(struct partition *partition,
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
     partition_release(partition, &released);
+    partition_sync_look(partition);
     return state;
 }
 
@@ -484,6 +524,7 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
         end_write(partition, write, &result, released);
     }
     partition->outbox_busy = false;
+    partition->queued.sending = 0;
     buf_free(&batch->bytes);
     *batch = (struct outbox_batch){0};
 }
@@ -547,6 +588,7 @@ bool partition_outbox_settle(struct partition *partition, struct outbox_batch *b
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
     partition_release(partition, &released);
+    partition_sync_look(partition);
     return ended;
 }
 

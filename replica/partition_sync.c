@@ -16,29 +16,44 @@ static void ask_everybody(struct partition *partition, int64_t offset)
     partition_flush_asked(partition);
 }
 
-/* [lock] true: it ended, and waiter->result says how. */
-static bool is_done(struct partition *partition, struct produce_waiter *waiter,
-                    int64_t end_offset)
+/* [lock] What was only accepted has been sent; then it is known what to wait for. */
+static bool is_sent(const struct partition *partition, struct produce_waiter *waiter)
 {
-    const struct partition_core *core = &partition->core;
-    if (core->role == ROLE_LEADER) {
-        ask_everybody(partition, end_offset);
+    const struct partition_queued *queued = &partition->queued;
+    if (partition_outbox_queues(partition, waiter->first_queued, waiter->last_queued)) {
+        return false;
     }
-    if (waiter->remote) {
-        int outcome = core_sync_outcome(core, waiter->leader_epoch, end_offset);
-        waiter->result.error = outcome < 0 ? outcome : 0;
-        return outcome != CORE_WAIT;
+    if (waiter->first_queued && queued->failed >= waiter->first_queued) {
+        waiter->result.error = queued->error;
     }
-    return waiter->durable || core_durable_end(core) >= end_offset;
+    if (waiter->first_queued && queued->end_offset > waiter->await_offset) {
+        waiter->await_offset = queued->end_offset;
+    }
+    waiter->first_queued = 0;
+    return true;
 }
 
 bool partition_sync_is_done(struct partition *partition, struct produce_waiter *waiter)
 {
-    return is_done(partition, waiter, waiter->await_offset);
+    const struct partition_core *core = &partition->core;
+    if (!is_sent(partition, waiter)) {
+        return false;
+    }
+    if (core->role == ROLE_LEADER) {
+        ask_everybody(partition, waiter->await_offset);
+    }
+    if (waiter->remote) {
+        int outcome =
+            core_sync_outcome(core, waiter->leader_epoch, waiter->await_offset);
+        waiter->result.error = outcome < 0 ? outcome : 0;
+        return outcome != CORE_WAIT;
+    }
+    return waiter->result.error || waiter->durable || waiter->await_offset == 0 ||
+           core_durable_end(core) >= waiter->await_offset;
 }
 
 /* [lock] PRODUCE_PENDING: parked; it may have been released already. */
-static int begin(struct partition *partition, int64_t end_offset,
+static int begin(struct partition *partition, const struct sync_range *range,
                  struct produce_waiter *waiter, struct produce_result *result,
                  struct released *released)
 {
@@ -47,12 +62,15 @@ static int begin(struct partition *partition, int64_t end_offset,
     waiter->acks = ACKS_ALL;
     waiter->write = NULL;
     waiter->durable = false;
+    waiter->await_offset = range->end_offset;
+    waiter->first_queued = range->first_queued;
+    waiter->last_queued = range->last_queued;
     waiter->result =
         (struct produce_result){.error = partition_refusal(partition),
-                                .end = {.offset = end_offset, .position = -1},
+                                .end = {.offset = range->end_offset, .position = -1},
                                 .leader_epoch = -1};
-    if (!waiter->result.error && !is_done(partition, waiter, end_offset)) {
-        partition_park_produce(partition, waiter, end_offset);
+    if (!waiter->result.error && !partition_sync_is_done(partition, waiter)) {
+        partition_park_produce(partition, waiter, waiter->await_offset);
         waiter->await_flush = true;
         partition_collect(partition, released); /* followers are told what to flush */
         rc = PRODUCE_PENDING;
@@ -61,18 +79,36 @@ static int begin(struct partition *partition, int64_t end_offset,
     return rc;
 }
 
-int partition_sync(struct partition *partition, int64_t end_offset,
+int partition_sync(struct partition *partition, const struct sync_range *range,
                    struct produce_waiter *waiter, struct produce_result *result)
 {
     struct released released;
     pthread_mutex_lock(&partition->lock);
     waiter->remote = false;
-    int rc = begin(partition, end_offset, waiter, result, &released);
+    int rc = begin(partition, range, waiter, result, &released);
     /* Another node is to be asked. */
     released.tell = released.tell || (rc && partition->core.role != ROLE_LEADER);
     pthread_mutex_unlock(&partition->lock);
     partition_release(partition, &released);
     return rc;
+}
+
+void partition_sync_look(struct partition *partition)
+{
+    struct released released = {0};
+    const struct produce_waiter *waiter;
+    bool waits = false;
+    pthread_mutex_lock(&partition->lock);
+    DL_FOREACH(partition->produces, waiter)
+    {
+        waits = waits || (waiter->await_flush && waiter->first_queued);
+    }
+    if (waits) {
+        partition_collect(partition, &released);
+        released.tell = true;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
 }
 
 int partition_sync_remote(struct partition *partition, const struct peer_sync *sync,
@@ -82,7 +118,8 @@ int partition_sync_remote(struct partition *partition, const struct peer_sync *s
     pthread_mutex_lock(&partition->lock);
     waiter->remote = true;
     waiter->leader_epoch = sync->leader_epoch;
-    int rc = begin(partition, sync->end_offset, waiter, result, &released);
+    const struct sync_range range = {.end_offset = sync->end_offset};
+    int rc = begin(partition, &range, waiter, result, &released);
     pthread_mutex_unlock(&partition->lock);
     partition_release(partition, &released);
     return rc;
@@ -110,7 +147,7 @@ static int64_t least_wanted(const struct partition *partition)
     }
     DL_FOREACH(partition->produces, waiter)
     {
-        if (waiter->await_flush && !waiter->remote &&
+        if (waiter->await_flush && !waiter->remote && !waiter->first_queued &&
             (least < 0 || waiter->await_offset < least)) {
             least = waiter->await_offset;
         }

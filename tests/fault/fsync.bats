@@ -109,6 +109,30 @@ timeout_is_set() { # NODE
     [ "$(jq .delivery_timeout_ms "$C/n$1/topics/t/config.json")" = 300 ]
 }
 
+acks_are_0() { # NODE
+    [ "$(jq .acks "$C/n$1/topics/t/config.json")" = 0 ]
+}
+
+@test "acks=0: what was only accepted is sent, and on all disks after fsync" {
+    local node end=0
+    echo '{"acks":0}' >"$C/n1/topics/t/config.json"
+    for node in "$LEADER" "$OTHER" "$AWAY"; do
+        wait_for 5 acks_are_0 "$node"
+        printf 'one\ntwo\n' |
+            dd of="$C/n$node/topics/t/0/log" oflag=append conv=notrunc,fsync status=none
+        end=$((end + 2))
+        [ "$(flushed "$LEADER")" -ge "$end" ]
+        [ "$(flushed "$OTHER")" -ge "$end" ]
+        [ "$(flushed "$SLOW")" -ge "$end" ]
+        echo three >>"$C/n$node/topics/t/0/log"
+        wait_for 5 has_lines "$((end += 1))"
+    done
+}
+
+has_lines() { # COUNT
+    [ "$(state_of t high_watermark "n$LEADER")" = "$1" ]
+}
+
 @test "fsync goes on when the slow replica is lost, and when the leader is" {
     echo 60000 >"$C/slow"
     LOG=$C/n$OTHER/topics/t/0/log background "$PYTHON" -c 'import os

@@ -98,9 +98,10 @@ static void append_once(struct shared *shared, int topic, unsigned seed)
     expect(shared, append.result.error == 0, "append", append.result.error);
     atomic_fetch_add(&shared->appended, 1);
     if (seed % 11 == 0) {
+        const struct sync_range range = {.end_offset = append.result.end.offset};
         struct one_append flush = {.waiter = {.done = appended}};
-        rc = partition_sync(shared->partitions[topic], append.result.end.offset,
-                            &flush.waiter, &flush.result);
+        rc = partition_sync(shared->partitions[topic], &range, &flush.waiter,
+                            &flush.result);
         if (rc == PRODUCE_PENDING) {
             expect(shared, await(&flush) == 1, "calls", flush.calls);
         }

@@ -106,15 +106,17 @@ static void never_done(struct produce_waiter *waiter,
 
 static void test_cancelled_wait_is_not_completed(void **state)
 {
+    const struct sync_range range = {.end_offset = 1};
     struct produce_waiter waiter = {.done = never_done};
     struct produce_result result;
     struct partition *partition = node_topic(*state, "t", NULL);
-    assert_int_equal(partition_sync(partition, 1, &waiter, &result), PRODUCE_PENDING);
+    assert_int_equal(partition_sync(partition, &range, &waiter, &result),
+                     PRODUCE_PENDING);
     assert_true(partition_produce_cancel(partition, &waiter, &result));
     assert_int_equal(result.error, E_COMMIT_TIMEOUT);
     assert_false(partition_produce_cancel(partition, &waiter, &result));
     assert_int_equal(node_append(partition, "x\n", NULL), 0);
-    assert_int_equal(partition_sync(partition, 1, &waiter, &result), 0);
+    assert_int_equal(partition_sync(partition, &range, &waiter, &result), 0);
     assert_int_equal(result.error, 0);
     partition_unref(partition);
 }

@@ -42,20 +42,32 @@ static void open_appender(struct fixture *f, int id)
     assert_int_equal(appender_open(&params, &f->appender), 0);
 }
 
-static int begin(void **state)
+static int begin_with(void **state, const char *settings)
 {
     struct fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
     f->rig = replica_rig_open(3);
     f->parking = parking_start(&clock_real);
     assert_non_null(f->parking);
-    replica_rig_topic(f->rig, "t",
-                      "{\"replication_factor\":3,\"min_insync_replicas\":2}");
+    replica_rig_topic(f->rig, "t", settings);
     f->leader = replica_rig_leader(f->rig, 1, "t", -1);
     f->writer = f->leader % 3 + 1;
     f->third = f->writer % 3 + 1;
     *state = f;
     return 0;
+}
+
+static int begin(void **state)
+{
+    return begin_with(state, "{\"replication_factor\":3,\"min_insync_replicas\":2}");
+}
+
+/* Writes are answered before they are sent. */
+static int begin_unacknowledged(void **state)
+{
+    return begin_with(state,
+                      "{\"replication_factor\":3,\"min_insync_replicas\":2,"
+                      "\"acks\":0,\"flush\":\"os\",\"delivery_timeout_ms\":400}");
 }
 
 static int end(void **state)
@@ -289,6 +301,45 @@ static void fsync_waits_for_the_others(void **state)
     assert_text(f->partition, "one\n");
 }
 
+static int sync_all(struct fixture *f)
+{
+    struct record record;
+    record_init(&record);
+    appender_fsync(f->appender, &record.reply);
+    return (int)result_of(&record);
+}
+
+/* With acks=0 as well: what was accepted here is sent, and then on all disks. */
+static void fsync_of_what_was_only_accepted(void **state)
+{
+    struct fixture *f = *state;
+    open_appender(f, f->writer);
+    for (int64_t round = 1; round <= 5; round++) {
+        assert_int_equal(put(f, "a\n"), 2);
+        assert_int_equal(put(f, "b\n"), 2);
+        assert_int_equal(sync_all(f), 0);
+        for (int id = 1; id <= 3; id++) {
+            struct partition *partition = replica_rig_partition(f->rig, id, "t");
+            struct partition_status status;
+            partition_status_get(partition, &status);
+            assert_true(status.flushed_offset >= 2 * round);
+            partition_unref(partition);
+        }
+    }
+    /* What can't be sent is lost: fsync says so, once. */
+    replica_rig_cut_off(f->rig, f->leader);
+    replica_rig_cut_off(f->rig, f->third);
+    assert_int_equal(put(f, "lost\n"), 5);
+    assert_true(sync_all(f) < 0);
+    replica_rig_start(f->rig, f->leader);
+    replica_rig_start(f->rig, f->third);
+    int rc = E_COMMIT_TIMEOUT;
+    for (int i = 0; i < 20 && rc == E_COMMIT_TIMEOUT; i++) {
+        rc = sync_all(f);
+    }
+    assert_int_equal(rc, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +352,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_others_are_away, begin, end),
         cmocka_unit_test_setup_teardown(unmount_is_not_held_up, begin, end),
         cmocka_unit_test_setup_teardown(fsync_waits_for_the_others, begin, end),
+        cmocka_unit_test_setup_teardown(fsync_of_what_was_only_accepted,
+                                        begin_unacknowledged, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

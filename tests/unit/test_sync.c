@@ -100,12 +100,13 @@ static void on_done(struct produce_waiter *waiter, const struct produce_result *
 static void begin_sync(struct fixture *f, int id, int64_t end_offset,
                        struct one_sync *sync)
 {
+    const struct sync_range range = {.end_offset = end_offset};
     struct produce_result result;
     *sync = (struct one_sync){.waiter = {.done = on_done},
                               .fixture = f,
                               .partition = f->on[id],
                               .end_offset = end_offset};
-    if (partition_sync(sync->partition, end_offset, &sync->waiter, &result) !=
+    if (partition_sync(sync->partition, &range, &sync->waiter, &result) !=
         PRODUCE_PENDING) {
         note_end(sync, &result);
     }
