@@ -1,9 +1,13 @@
 /*
- * Runs seeds: run --seeds N --first SEED [--trace]
+ * Runs seeds: run --seeds N --first SEED [--groups | --soak] [--trace]
+ *
+ * Of the replication, with --groups of a consumer group, with --soak of a group whose
+ * members come and go all the time on nodes that stay up.
  *
  * Goes on after a violation; the last line has the counts; exits 1 if there was one.
  * With --stop it ends at the first, which is what the mutations need.
  */
+#include "tests/sim/gworld.h"
 #include "tests/sim/world.h"
 
 #include <inttypes.h>
@@ -17,6 +21,8 @@ struct options {
     uint64_t seeds;
     bool trace;
     bool stop;
+    bool groups;
+    bool soak;
     bool expect; /* a violation is what is wanted: exits 0 with one, 1 without */
 };
 
@@ -38,6 +44,10 @@ static bool parse(int argc, char **argv, struct options *options)
             i++;
         } else if (strcmp(argv[i], "--trace") == 0) {
             options->trace = true;
+        } else if (strcmp(argv[i], "--groups") == 0) {
+            options->groups = true;
+        } else if (strcmp(argv[i], "--soak") == 0) {
+            options->groups = options->soak = true;
         } else if (strcmp(argv[i], "--stop") == 0) {
             options->stop = true;
         } else if (strcmp(argv[i], "--expect-violation") == 0) {
@@ -57,37 +67,97 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+struct counts {
+    uint64_t run;
+    uint64_t violations;
+    double begin;
+};
+
+/* false: that is enough. */
+static bool count(const struct options *options, struct counts *counts, bool good,
+                  uint64_t seed, const char *violation)
+{
+    counts->run++;
+    if (good) {
+        return true;
+    }
+    counts->violations++;
+    (void)printf("seed %" PRIu64 ": %s\n", seed, violation);
+    (void)fflush(stdout);
+    return !options->stop;
+}
+
+static void print_counts(const struct options *options, const struct counts *counts)
+{
+    double took = seconds() - counts->begin;
+
+    (void)printf("%" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
+                 " violations, %.1f s, %.0f seeds/s, ",
+                 counts->run, options->first, counts->violations, took,
+                 (double)counts->run / took);
+}
+
+static void run_replication(const struct options *options, struct counts *counts)
+{
+    struct world *world = world_new();
+
+    for (uint64_t i = 0; i < options->seeds; i++) {
+        uint64_t seed = options->first + i;
+        bool good = world_run(world, seed, options->trace);
+
+        if (!count(options, counts, good, seed, world->violation)) {
+            break;
+        }
+    }
+    print_counts(options, counts);
+    (void)printf("%" PRIu64 " steps, %" PRIu64 " messages acknowledged\n", world->steps,
+                 world->messages_acknowledged);
+    world_free(world);
+}
+
+static void run_groups(const struct options *options, struct counts *counts)
+{
+    const struct goptions how = {.trace = options->trace, .soak = options->soak};
+    struct gworld *world = gworld_new();
+
+    for (uint64_t i = 0; i < options->seeds; i++) {
+        uint64_t seed = options->first + i;
+        bool good = gworld_run(world, seed, &how);
+
+        if (!count(options, counts, good, seed, world->violation)) {
+            break;
+        }
+    }
+    print_counts(options, counts);
+    (void)printf("%" PRIu64 " steps, %" PRIu64 " failovers, %" PRIu64
+                 " messages delivered, %" PRIu64 " more than once, %" PRIu64 " commits",
+                 world->steps, world->failovers, world->delivered, world->duplicates,
+                 world->commits);
+    if (options->soak) {
+        (void)printf(", %" PRId64 " ms the longest without a reader",
+                     world->longest_gap_ms);
+    }
+    (void)printf("\n");
+    gworld_free(world);
+}
+
 int main(int argc, char **argv)
 {
     struct options options = {.first = 1, .seeds = 1000};
+    struct counts counts = {0};
+
     if (!parse(argc, argv, &options)) {
         (void)fprintf(stderr,
-                      "usage: run [--seeds N] [--first SEED] [--trace] [--stop] "
-                      "[--expect-violation]\n");
+                      "usage: run [--seeds N] [--first SEED] [--groups | --soak] "
+                      "[--trace] [--stop] [--expect-violation]\n");
         return 2;
     }
-    struct world *world = world_new();
-    uint64_t run = 0;
-    uint64_t violations = 0;
-    double begin = seconds();
-    for (uint64_t i = 0; i < options.seeds; i++) {
-        bool good = world_run(world, options.first + i, options.trace);
-        run++;
-        if (!good) {
-            violations++;
-            (void)printf("seed %" PRIu64 ": %s\n", options.first + i, world->violation);
-            (void)fflush(stdout);
-            if (options.stop) {
-                break;
-            }
-        }
+    counts.begin = seconds();
+    if (options.groups) {
+        run_groups(&options, &counts);
+    } else {
+        run_replication(&options, &counts);
     }
-    double took = seconds() - begin;
-    (void)printf("%" PRIu64 " seeds from %" PRIu64 ", %" PRIu64 " violations, %" PRIu64
-                 " steps, %" PRIu64 " messages acknowledged, %.1f s, %.0f seeds/s\n",
-                 run, options.first, violations, world->steps,
-                 world->messages_acknowledged, took, (double)run / took);
-    world_free(world);
-    bool bad = options.expect ? violations == 0 : violations > 0;
+    bool bad = options.expect ? counts.violations == 0 : counts.violations > 0;
     return bad ? 1 : 0;
 }
