@@ -121,11 +121,11 @@ struct group_released {
 };
 
 /*
- * A member was heard; it has finished with what `released` names. *grants is everything
- * that it has from now on, sorted by partition (the caller frees it). What it held and
- * is not in there, or with another generation, is lost to it: it stops at once.
- * E_GROUP_MEMBER_UNKNOWN: it was removed and has nothing; it may join again, by another
- * name.
+ * A member was heard, at env->now_ms: when its beat came, of one that was parked. It
+ * has finished with what `released` names. *grants is everything that it has from now
+ * on, sorted by partition (the caller frees it). What it held and is not in there, or
+ * with another generation, is lost to it: it stops at once. E_GROUP_MEMBER_UNKNOWN: it
+ * was removed and has nothing; it may join again, by another name.
  */
 int group_core_beat(struct group_core *core, const struct group_env *env,
                     const char *member, const struct group_released *released,

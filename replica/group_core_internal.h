@@ -85,6 +85,8 @@ void core_members_clear(struct group_core *core);
 
 /* ---- steps of a decision ---- */
 
+/* It spoke then. */
+void core_member_heard(struct core_member *member, int64_t at_ms);
 /* Who should have what changed: a new generation. */
 void core_new_generation(struct group_core *core);
 /* Gives what is free to who should have it. */

@@ -10,6 +10,12 @@ void core_new_generation(struct group_core *core)
     core->changes++;
 }
 
+void core_member_heard(struct core_member *member, int64_t at_ms)
+{
+    if (member->heard_ms < at_ms)
+        member->heard_ms = at_ms;
+}
+
 /* The partitions that the member should have are [*first, *end). */
 static void member_range(const struct core_member *member, int32_t *first, int32_t *end)
 {
@@ -89,7 +95,7 @@ int group_core_join(struct group_core *core, const struct group_env *env,
     int rc;
 
     if (member) {
-        member->heard_ms = env->now_ms;
+        core_member_heard(member, env->now_ms);
         return topic_id_equal(&member->topic->id, &join->topic_id) ? 0 : -EINVAL;
     }
     rc = join_check(core, env, join, &known);
@@ -199,7 +205,7 @@ int group_core_beat(struct group_core *core, const struct group_env *env,
     *count = 0;
     if (!member)
         return E_GROUP_MEMBER_UNKNOWN;
-    member->heard_ms = env->now_ms;
+    core_member_heard(member, env->now_ms);
     if (beat_release(core, member, released, released_count)) {
         core->changes++;
         core_settle(core);

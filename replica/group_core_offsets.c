@@ -57,7 +57,7 @@ int group_core_commit(struct group_core *core, const struct group_env *env,
         refused[i] = true;
     if (!member)
         return E_GROUP_MEMBER_UNKNOWN;
-    member->heard_ms = env->now_ms;
+    core_member_heard(member, env->now_ms);
     for (size_t i = 0; i < count; i++) {
         if (!counts(member, &commits[i])) {
             rc = E_GROUP_FENCED;

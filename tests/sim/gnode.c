@@ -248,10 +248,10 @@ static bool append(struct gnode *node, const struct buf *records,
 /* ---- requests -----------------------------------------------------------------------
  */
 
-static int decide(struct gnode *node, const struct grequest *request,
+static int decide(struct gnode *node, const struct grequest *request, int64_t came_ms,
                   struct ganswer *answer, struct buf *records)
 {
-    const struct group_env env = env_of(node);
+    struct group_env env = env_of(node);
     struct group_grant *grants = NULL;
     struct group_join join;
     int rc = 0;
@@ -272,6 +272,7 @@ static int decide(struct gnode *node, const struct grequest *request,
         answer->count = request->count;
         break;
     case GOP_BEAT:
+        env.now_ms = came_ms;
         rc = group_core_beat(node->core, &env, request->member, request->u.released,
                              request->count, records, &grants, &answer->count);
         if (answer->count > 0)
@@ -283,7 +284,8 @@ static int decide(struct gnode *node, const struct grequest *request,
     return rc;
 }
 
-static void serve(struct gnode *node, int32_t from, const struct grequest *request)
+static void serve(struct gnode *node, int32_t from, int64_t came_ms,
+                  const struct grequest *request)
 {
     struct ganswer answer = {.op = request->op,
                              .slot = request->slot,
@@ -292,7 +294,7 @@ static void serve(struct gnode *node, int32_t from, const struct grequest *reque
     struct buf records;
 
     buf_init(&records, RECORDS_BYTES);
-    answer.error = decide(node, request, &answer, &records);
+    answer.error = decide(node, request, came_ms, &answer, &records);
     if (answer.error == -ENOMEM)
         abort();
     if (append(node, &records, request))
@@ -311,6 +313,7 @@ static bool parks(const struct gnode *node, const struct grequest *request)
 void gnode_receive(struct gnode *node, const struct gmessage *message)
 {
     const struct grequest *request = &message->request;
+    const int64_t now_ms = node->world->now_ms;
 
     if (gnode_session_over(node))
         lead_nothing(node);
@@ -319,12 +322,14 @@ void gnode_receive(struct gnode *node, const struct gmessage *message)
         return;
     }
     if (!parks(node, request)) {
-        serve(node, message->from, request);
+        serve(node, message->from, now_ms, request);
         return;
     }
-    node->parked[node->parked_count++] = (struct gparked){
-        node->world->now_ms + node->world->profile.group_session_ms / 4, message->from,
-        *request};
+    node->parked[node->parked_count++] =
+        (struct gparked){.came_ms = now_ms,
+                         .until_ms = now_ms + node->world->profile.group_session_ms / 4,
+                         .from = message->from,
+                         .request = *request};
 }
 
 static void tick_parked(struct gnode *node)
@@ -339,7 +344,7 @@ static void tick_parked(struct gnode *node)
             parked[i].request.seen == group_core_changes(node->core))
             node->parked[node->parked_count++] = parked[i];
         else
-            serve(node, parked[i].from, &parked[i].request);
+            serve(node, parked[i].from, parked[i].came_ms, &parked[i].request);
     }
 }
 

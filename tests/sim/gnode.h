@@ -18,6 +18,7 @@ struct gwaiting { /* an answer, until the log's part before `at` is committed */
 };
 
 struct gparked { /* a beat, until there is news or `until_ms` */
+    int64_t came_ms;
     int64_t until_ms;
     int32_t from;
     struct grequest request;

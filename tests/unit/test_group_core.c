@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +173,161 @@ static void test_a_new_coordinator_goes_on(void **state)
     group_rig_expect(rig, "3-a", "");
 }
 
+static void test_offsets_are_set_without_members(void **state)
+{
+    struct group_rig *rig = *state;
+
+    assert_int_equal(group_rig_set(rig, "t", 1, 9, 1), 0);
+    assert_true(group_core_is_used(rig->core));
+    group_rig_expect_committed(rig, "t", 1, 9);
+    assert_int_equal(group_rig_set(rig, "t", 4, 9, 1), -EINVAL);
+    assert_int_equal(group_rig_set(rig, "t", -1, 9, 1), -EINVAL);
+    group_rig_join(rig, "1-a", "t");
+    assert_int_equal(group_rig_set(rig, "t", 1, 3, 1), E_GROUP_BUSY);
+    group_rig_leave(rig, "1-a");
+    assert_int_equal(group_rig_set(rig, "t", 1, 3, 1), 0);
+    group_rig_reload(rig);
+    group_rig_expect_committed(rig, "t", 1, 3);
+    assert_int_equal(group_rig_set(rig, "t", 1, -1, 1), 0);
+    group_rig_expect_committed(rig, "t", 1, -1);
+    assert_false(group_core_is_used(rig->core));
+    group_rig_reload(rig);
+    assert_false(group_core_is_used(rig->core));
+}
+
+static void test_manual_commits(void **state)
+{
+    struct group_rig *rig = *state;
+
+    assert_int_equal(group_rig_configure(rig, "{\"commit\":\"manual\"}"), 0);
+    group_rig_join(rig, "1-a", "t");
+    group_rig_join(rig, "2-a", "t");
+    group_rig_release(rig, "1-a");
+    assert_int_equal(group_rig_set(rig, "t", 0, 9, 1), 0);
+    assert_int_equal(group_rig_set(rig, "t", 0, 4, 1), 0);
+    group_rig_expect_committed(rig, "t", 0, 4);
+    assert_int_equal(group_rig_set(rig, "t", 0, 5, 2), E_GROUP_BUSY);
+    assert_int_equal(group_rig_set(rig, "t", 3, 5, 2), 0);
+    assert_int_equal(group_rig_set(rig, "t", 3, 5, 3), E_GROUP_BUSY);
+}
+
+/* A partition that this coordinator had not seen yet is given out with it. */
+static void test_an_offset_of_a_new_partition(void **state)
+{
+    struct group_rig *rig = *state;
+
+    assert_int_equal(group_rig_configure(rig, "{\"commit\":\"manual\"}"), 0);
+    group_rig_join(rig, "1-a", "t");
+    group_rig_topic(rig, "t", 5);
+    assert_int_equal(group_rig_set(rig, "t", 4, 9, 1), 0);
+    group_rig_expect(rig, "1-a", "0:1 1:1 2:1 3:1 4:2");
+    group_rig_reload(rig);
+    group_rig_expect(rig, "1-a", "0:1 1:1 2:1 3:1 4:2");
+    group_rig_expect_committed(rig, "t", 4, 9);
+}
+
+static void test_settings(void **state)
+{
+    struct group_rig *rig = *state;
+    uint64_t changes = group_core_changes(rig->core);
+
+    assert_int_equal(group_rig_configure(rig, "{\"version\":1,\"start\":\"latest\"}"),
+                     E_CONFLICT);
+    assert_int_equal(group_rig_configure(rig, "{\"start\":\"never\"}"),
+                     E_INVALID_CONFIG);
+    assert_true(rig->why[0]);
+    assert_int_equal(group_core_changes(rig->core), changes);
+    assert_int_equal(group_rig_configure(rig, "{\"version\":0,\"start\":\"latest\"}"),
+                     0);
+    assert_true(group_core_changes(rig->core) > changes);
+    assert_true(group_core_is_used(rig->core));
+    group_rig_reload(rig);
+    assert_int_equal(group_core_config(rig->core)->start, GROUP_START_LATEST);
+    assert_int_equal(group_rig_configure(rig, "{\"version\":1,\"start\":null}"), 0);
+    assert_int_equal(group_core_config(rig->core)->start, GROUP_START_EARLIEST);
+}
+
+/* What it began with stays, whatever the next coordinator's defaults are. */
+static void test_a_group_keeps_its_settings(void **state)
+{
+    struct group_rig *rig = *state;
+
+    group_rig_join(rig, "1-a", "t");
+    rig->defaults.start = GROUP_START_LATEST;
+    group_rig_reload(rig);
+    assert_int_equal(group_core_config(rig->core)->start, GROUP_START_EARLIEST);
+    group_rig_leave(rig, "1-a");
+    assert_int_equal(group_core_config(rig->core)->start, GROUP_START_LATEST);
+}
+
+static void test_removal(void **state)
+{
+    struct group_rig *rig = *state;
+
+    group_rig_configure(rig, "{\"commit\":\"manual\"}");
+    group_rig_join(rig, "1-a", "t");
+    group_rig_commit(rig, "1-a", 2, 1, 5, 0);
+    buf_clear(&rig->records);
+    assert_int_equal(group_core_remove(rig->core, &rig->env, &rig->records),
+                     E_GROUP_BUSY);
+    group_rig_leave(rig, "1-a");
+    buf_clear(&rig->records);
+    assert_int_equal(group_core_remove(rig->core, &rig->env, &rig->records), 0);
+    assert_non_null(strstr(rig->records.data, "/2\t\n"));
+    assert_non_null(strstr(rig->records.data, "g\t\n"));
+    assert_int_equal(buf_add(&rig->log, rig->records.data, rig->records.length), 0);
+    assert_false(group_core_is_used(rig->core));
+    group_rig_reload(rig);
+    assert_false(group_core_is_used(rig->core));
+    assert_int_equal(group_core_config(rig->core)->commit, GROUP_COMMIT_AUTO);
+}
+
+static void test_refused_joins(void **state)
+{
+    struct group_rig *rig = *state;
+    char id[GROUP_MEMBER_ID_MAX + 1];
+
+    assert_int_equal(group_rig_join(rig, "1-\"", "t"), -EINVAL);
+    assert_int_equal(group_rig_join(rig, "1-a", "nothing"), E_TOPIC_DELETED);
+    assert_int_equal(group_rig_join(rig, "9-a", "t"), E_STALE_BROKER_EPOCH);
+    group_rig_topic(rig, "u", 1);
+    group_rig_join(rig, "1-a", "u");
+    assert_int_equal(group_rig_join(rig, "1-a", "t"), -EINVAL);
+    for (int i = 1; i < GROUP_MEMBERS_MAX; i++) {
+        snprintf(id, sizeof id, "1-%d", i);
+        assert_int_equal(group_rig_join(rig, id, "t"), 0);
+        buf_clear(&rig->log);
+    }
+    assert_int_equal(group_rig_join(rig, "1-x", "t"), -EUSERS);
+}
+
+static void test_description(void **state)
+{
+    struct group_rig *rig = *state;
+    char *text, *expected, id[TOPIC_ID_TEXT];
+    struct topic_id topic_id = group_rig_topic_id(rig, "t");
+
+    topic_id_format(&topic_id, id);
+    group_rig_join(rig, "1-a", "t");
+    group_rig_commit(rig, "1-a", 2, 1, 43, 5);
+    text = group_rig_describe(rig->core);
+    assert_true(
+        asprintf(
+            &expected,
+            "{\"group\":\"g\",\"generation\":1,\"version\":0,\"config\":{\"version\":"
+            "0,\"start\":\"earliest\",\"commit\":\"auto\","
+            "\"group_session_timeout_ms\":10000,\"max_poll_interval_ms\":300000,"
+            "\"offsets_retention_ms\":604800000},\"members\":[{\"id\":\"1-a\","
+            "\"node\":1,\"topic\":\"t\",\"topic_id\":\"%s\",\"partitions\":[0,1,2,3],"
+            "\"joined\":1764417600000}],\"offsets\":[{\"topic\":\"t\","
+            "\"topic_id\":\"%s\",\"partition\":2,\"offset\":43,\"leader_epoch\":5,"
+            "\"timestamp\":1764417600000}]}",
+            id, id) > 0);
+    assert_string_equal(text, expected);
+    cJSON_free(text);
+    free(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +343,17 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_new_coordinator_goes_on, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_offsets_are_set_without_members, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_manual_commits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_offset_of_a_new_partition, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_settings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_group_keeps_its_settings, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_removal, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_joins, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_description, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
