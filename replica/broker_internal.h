@@ -120,7 +120,7 @@ struct partition *broker_open_partition(struct broker *broker,
 int broker_remotes_clear(struct broker *broker);
 char *broker_remote_dir(const struct broker *broker, const char *topic, int32_t index);
 /* What partitions tell of; `arg` is the broker. */
-void broker_notice(void *arg, struct partition *partition);
+void broker_notice(void *arg, struct partition *partition, enum partition_news news);
 /* Gives up the copies that nobody uses. */
 void broker_remotes_tend(struct broker *broker);
 

@@ -44,10 +44,14 @@ char *broker_remote_dir(const struct broker *broker, const char *topic, int32_t 
     return n < 0 ? NULL : path;
 }
 
-void broker_notice(void *arg, struct partition *partition)
+void broker_notice(void *arg, struct partition *partition, enum partition_news news)
 {
     struct broker *broker = arg;
     struct partition_key key;
+    if (news == PARTITION_WRITES) {
+        replication_notice_writes(broker->replication, partition);
+        return;
+    }
     replication_notice(broker->replication, partition);
     if (partition_observe_ended(partition)) {
         partition_key_init(&key, &partition->topic_id, partition->index);

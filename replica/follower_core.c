@@ -118,6 +118,15 @@ bool follower_fits(const struct partition_core *core, const struct epoch_list *e
             MUTATION(MUTATE_NO_EPOCH_CHECK));
 }
 
+void follower_told(struct partition_core *core, int32_t leader_epoch,
+                   int64_t end_offset)
+{
+    if (core->role == ROLE_FOLLOWER && core->leader_epoch == leader_epoch &&
+        core->leader_high_watermark >= 0 && end_offset > core->leader_high_watermark) {
+        core->leader_high_watermark = end_offset;
+    }
+}
+
 void follower_heard(struct partition_core *core, const struct fetch_answer *answer)
 {
     if (answer->high_watermark > core->leader_high_watermark) {

@@ -52,4 +52,10 @@ bool follower_fits(const struct partition_core *core, const struct epoch_list *e
  * after a later flush; core_must_flush() tells whether there is something to flush. */
 void follower_heard(struct partition_core *core, const struct fetch_answer *answer);
 
+/* The leader of that epoch said, in its answer to a write of this node, that everything
+ * below end_offset is committed. Counts where an answer to a fetch was taken in that
+ * epoch: since then this log is a part of the leader's. */
+void follower_told(struct partition_core *core, int32_t leader_epoch,
+                   int64_t end_offset);
+
 #endif

@@ -83,7 +83,8 @@ static struct outbox_outcome outcome_of(const struct produce_result *result)
 {
     return (struct outbox_outcome){.error = result->error,
                                    .appended = result->end.offset > 0,
-                                   .base_offset = result->base_offset};
+                                   .base_offset = result->base_offset,
+                                   .leader_epoch = -1};
 }
 
 static void append_here(struct sending *sending)
@@ -163,13 +164,16 @@ static struct outbox_outcome read_reply(const struct peer_reply *reply)
     }
     return (struct outbox_outcome){.error = produced.error,
                                    .appended = produced.appended,
-                                   .base_offset = produced.base_offset};
+                                   .base_offset = produced.base_offset,
+                                   .leader_epoch = produced.leader_epoch};
 }
 
 static void on_reply(struct peer_call *call, const struct peer_reply *reply)
 {
     struct sending *sending = (struct sending *)call;
     sending->calling = false;
+    /* Who is answered may write again before this thread sleeps. */
+    peer_thread_stay_awake(&sending->forwarder->thread);
     const struct outbox_outcome outcome = read_reply(reply);
     settle(sending, &outcome);
 }

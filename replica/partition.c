@@ -266,7 +266,7 @@ int partition_open(const struct partition_params *params, struct partition **out
     }
     *out = partition;
     if (partition->observer) {
-        partition->observer(partition->observer_arg, partition);
+        partition->observer(partition->observer_arg, partition, PARTITION_CHANGED);
     }
     return 0;
 fail:
@@ -408,7 +408,7 @@ void partition_release(struct partition *partition, struct released *released)
         fetch->news(fetch);
     }
     if (released->tell && partition->observer) {
-        partition->observer(partition->observer_arg, partition);
+        partition->observer(partition->observer_arg, partition, PARTITION_CHANGED);
     }
 }
 

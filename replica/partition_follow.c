@@ -29,8 +29,7 @@ void partition_watch(struct partition *partition)
 /* [lock] Who was woken a moment ago is about to wait again. */
 static bool is_watched(const struct partition *partition)
 {
-    return partition->reads || partition->produces || partition->outbox_writes ||
-           partition->outbox_busy || partition->core.remote ||
+    return partition->reads || partition->produces || partition->core.remote ||
            clock_mono_ms(partition->clock) - partition->watched_ms < WATCHED_MS;
 }
 

@@ -38,6 +38,11 @@ static inline void statistics_add(_Atomic uint64_t *counter, uint64_t n)
     (void)atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+enum partition_news {
+    PARTITION_CHANGED, /* anything of struct partition_seen, or more */
+    PARTITION_WRITES,  /* a write waits for the leader, and nothing else changed */
+};
+
 /* What the observer of a partition is told of: any change of these. Only the fields of
  * the role that this node has. */
 struct partition_seen {
@@ -88,7 +93,7 @@ struct partition {
     void *on_last_unref_arg;                                       /* [const] */
     /* Told of changes that other nodes have to do with; NULL: there are none. [const]
      */
-    void (*observer)(void *arg, struct partition *partition);
+    void (*observer)(void *arg, struct partition *partition, enum partition_news news);
     void *observer_arg;            /* [const] */
     _Atomic int64_t *outbox_bytes; /* [const] of all partitions of the node */
 
@@ -184,7 +189,7 @@ struct partition_params {
     int (*persist)(void *arg); /* writes the checkpoint; arg as on_last_unref's */
     void (*on_last_unref)(void *arg, struct partition *partition);
     void *on_last_unref_arg;
-    void (*observer)(void *arg, struct partition *partition);
+    void (*observer)(void *arg, struct partition *partition, enum partition_news news);
     void *observer_arg;
     _Atomic int64_t *outbox_bytes;
 };

@@ -1,5 +1,6 @@
 #include "replica/partition_outbox.h"
 
+#include "replica/follower_core.h"
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
 #include "replica/partition_tickets.h"
@@ -92,7 +93,6 @@ int partition_outbox_add(struct partition *partition, const void *bytes, size_t 
     result->error = 0;
     waiter->result = *result;
     DL_APPEND(partition->outbox_writes, write);
-    partition_watch(partition);
     if (waiter->acks == ACKS_NONE) {
         write->number = result->queued = ++partition->queued.last;
         return 0;
@@ -579,6 +579,10 @@ bool partition_outbox_settle(struct partition *partition, struct outbox_batch *b
     bool ended = true;
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
+    if (!outcome->error && batch->acks == ACKS_ALL) {
+        follower_told(&partition->core, outcome->leader_epoch,
+                      outcome->base_offset + batch->message_count);
+    }
     partition_collect(partition, &released);
     if (outcome->error) {
         ended = settle_failure(partition, batch, outcome, &released);

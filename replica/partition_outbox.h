@@ -72,6 +72,8 @@ struct outbox_outcome {
     int error;     /* 0: as its acks ask for */
     bool appended; /* with an error: it is, or may be, in the leader's log */
     int64_t base_offset;
+    int32_t leader_epoch; /* without an error: of the leader that met them; -1: this
+                           * node itself */
 };
 /* true: ended, its writes were answered or wait for what this node sees of it. false:
  * it is to be sent again, after a pause or a notice. */

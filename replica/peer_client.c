@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECT_TIMEOUT_MS = 2000, REPLY_KEEP_BYTES = 256 * 1024 };
+enum { CONNECT_TIMEOUT_MS = 2000, REPLY_KEEP_BYTES = 256 * 1024, SPARE_MAX = 4 };
 
 struct peer_client {
     const struct mount_config *config; /* [const] */
     CURLM *multi;                      /* [const] */
     struct curl_slist *headers;        /* [const] */
+    CURL *spare[SPARE_MAX];            /* of calls that are gone: making one is dear */
+    uint32_t spare_count;
 };
 
 static int add_header(struct peer_client *client, const char *line)
@@ -58,6 +60,9 @@ void peer_client_free(struct peer_client *client)
     if (!client) {
         return;
     }
+    while (client->spare_count > 0) {
+        curl_easy_cleanup(client->spare[--client->spare_count]);
+    }
     if (client->multi) {
         (void)curl_multi_cleanup(client->multi);
     }
@@ -86,10 +91,12 @@ static void stop(struct peer_client *client, struct peer_call *call)
 void peer_call_free(struct peer_client *client, struct peer_call *call)
 {
     stop(client, call);
-    if (call->easy) {
+    if (call->easy && client->spare_count < SPARE_MAX) {
+        client->spare[client->spare_count++] = call->easy;
+    } else if (call->easy) {
         curl_easy_cleanup(call->easy);
-        call->easy = NULL;
     }
+    call->easy = NULL;
     buf_free(&call->reply);
 }
 
@@ -136,12 +143,21 @@ static void set_habits(CURL *easy)
     (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 512L * 1024);
 }
 
-static int prepare(const struct peer_client *client, struct peer_call *call,
+static CURL *take_handle(struct peer_client *client, struct peer_call *call)
+{
+    if (!call->easy && client->spare_count > 0) {
+        call->easy = client->spare[--client->spare_count];
+    } else if (!call->easy) {
+        call->easy = curl_easy_init();
+    }
+    return call->easy;
+}
+
+static int prepare(struct peer_client *client, struct peer_call *call,
                    const struct peer_address *address, const char *path, size_t length,
                    int64_t timeout_ms)
 {
-    CURL *easy = call->easy ? call->easy : curl_easy_init();
-    call->easy = easy;
+    CURL *easy = take_handle(client, call);
     if (!easy) {
         return -ENOMEM;
     }

@@ -96,9 +96,8 @@ void replication_free(struct replication *replication)
     free(replication);
 }
 
-void replication_notice(void *arg, struct partition *partition)
+void replication_notice(struct replication *replication, struct partition *partition)
 {
-    struct replication *replication = arg;
     pthread_mutex_lock(&replication->lock);
     if (replication->active) {
         replicator_notice(replication->replicator, partition);
@@ -106,6 +105,16 @@ void replication_notice(void *arg, struct partition *partition)
         if (partition_outbox_pending(partition) || partition_sync_pending(partition)) {
             forwarder_notice(replication->forwarder, partition);
         }
+    }
+    pthread_mutex_unlock(&replication->lock);
+}
+
+void replication_notice_writes(struct replication *replication,
+                               struct partition *partition)
+{
+    pthread_mutex_lock(&replication->lock);
+    if (replication->active) {
+        forwarder_notice(replication->forwarder, partition);
     }
     pthread_mutex_unlock(&replication->lock);
 }

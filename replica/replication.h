@@ -4,7 +4,7 @@
  * starts it before it opens partitions, and stops it before the cluster is closed.
  *
  *     replication_start(&params, &replication);
- *     ... partitions are opened with replication_notice() as their observer ...
+ *     ... the partitions' observer calls replication_notice() ...
  *     replication_stop(replication);     // notices may still come, and do nothing
  *     replication_free(replication);     // once there are no partitions any more
  */
@@ -29,7 +29,10 @@ int replication_start(const struct replication_params *params,
 void replication_stop(struct replication *replication); /* NULL is fine; twice, too */
 void replication_free(struct replication *replication); /* likewise */
 
-/* The observer of a partition; `replication` is a struct replication. */
-void replication_notice(void *replication, struct partition *partition);
+/* For the observer of a partition: it changed; it only has one more write for the
+ * leader. */
+void replication_notice(struct replication *replication, struct partition *partition);
+void replication_notice_writes(struct replication *replication,
+                               struct partition *partition);
 
 #endif

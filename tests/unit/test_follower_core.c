@@ -69,6 +69,33 @@ static void test_only_the_newest_request_is_answered(void **state)
     epochs_free(&rig.epochs);
 }
 
+/* Until the logs were compared in this epoch, what stands here may be another leader's.
+ */
+static void test_the_leaders_word_counts_once_the_logs_agree(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    follower_told(&rig.core, 7, 9);
+    assert_false(core_advance(&rig.core));
+    struct fetch_answer answer = answer_of(&rig, FETCH_DATA);
+    answer.log_end = 10;
+    answer.high_watermark = 6;
+    follower_heard(&rig.core, &answer);
+    assert_true(core_advance(&rig.core));
+    assert_int_equal(rig.core.high_watermark, 6);
+    follower_told(&rig.core, 6, 9);
+    assert_false(core_advance(&rig.core));
+    follower_told(&rig.core, 7, 8);
+    assert_true(core_advance(&rig.core));
+    assert_int_equal(rig.core.high_watermark, 8);
+    follower_told(&rig.core, 7, 7);
+    assert_false(core_advance(&rig.core));
+    follower_told(&rig.core, 7, 50); /* more than there is here */
+    assert_true(core_advance(&rig.core));
+    assert_int_equal(rig.core.high_watermark, 10);
+    epochs_free(&rig.epochs);
+}
+
 static void test_it_cuts_where_the_logs_part(void **state)
 {
     (void)state;
@@ -186,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_asked),
         cmocka_unit_test(test_only_the_newest_request_is_answered),
+        cmocka_unit_test(test_the_leaders_word_counts_once_the_logs_agree),
         cmocka_unit_test(test_it_cuts_where_the_logs_part),
         cmocka_unit_test(test_committed_messages_are_not_cut),
         cmocka_unit_test(test_below_the_leaders_start_it_begins_anew),
