@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     HTTP_SILENCE_MS = 1000, /* a call without a byte for so long has failed */
@@ -335,9 +336,12 @@ static void explain(const struct etcd_http *http, const struct etcd_handle *hand
     const char *text = handle && handle->text[0]     ? handle->text
                        : reply->result == -ETIMEDOUT ? "no answer"
                                                      : strerrordesc_np(-reply->result);
+    /* All that GnuTLS says where the server misses a certificate. */
+    bool missed = text && strstr(text, "TLS fatal alert") && !http->cert_file;
 
-    snprintf(reply->text, sizeof(reply->text), "%.60s: %.180s",
-             http->endpoints.urls[reply->endpoint], text ? text : "failed");
+    snprintf(reply->text, sizeof(reply->text), "%.60s: %.120s%s",
+             http->endpoints.urls[reply->endpoint], text ? text : "failed",
+             missed ? " It may ask for a certificate: coord_cert, coord_key" : "");
 }
 
 void etcd_http_post(struct etcd_http *http, const char *path, const struct buf *body,
@@ -490,6 +494,35 @@ static int copy_file_name(char **to, const char *from)
     return from && !*to ? -ENOMEM : 0;
 }
 
+/* What libcurl says of a file that can't be read does not name it. */
+static int check_readable(const char *setting, const char *path, char *why,
+                          size_t why_size)
+{
+    if (!path || access(path, R_OK) == 0)
+        return 0;
+    int rc = -errno;
+    snprintf(why, why_size, "%s=%s: %s", setting, path, strerrordesc_np(-rc));
+    return rc;
+}
+
+static int check_files(const struct etcd_http_params *params, char *why,
+                       size_t why_size)
+{
+    int rc = check_readable("coord_ca", params->ca_file, why, why_size);
+
+    if (rc == 0)
+        rc = check_readable("coord_cert", params->cert_file, why, why_size);
+    if (rc == 0)
+        rc = check_readable("coord_key", params->key_file, why, why_size);
+    if (rc == 0 && !params->cert_file != !params->key_file) {
+        snprintf(why, why_size,
+                 "a client certificate needs its key, and a key its "
+                 "certificate");
+        rc = -EINVAL;
+    }
+    return rc;
+}
+
 int etcd_http_open(const struct etcd_http_params *params, struct etcd_http **out,
                    char *why, size_t why_size)
 {
@@ -514,12 +547,8 @@ int etcd_http_open(const struct etcd_http_params *params, struct etcd_http **out
                            copy_file_name(&http->key_file, params->key_file) !=
                        0)
         rc = -ENOMEM;
-    if (rc == 0 && !params->cert_file != !params->key_file) {
-        snprintf(why, why_size,
-                 "a client certificate needs its key, and a key its "
-                 "certificate");
-        rc = -EINVAL;
-    }
+    if (rc == 0)
+        rc = check_files(params, why, why_size);
     if (rc == 0)
         *out = http;
     else

@@ -52,7 +52,8 @@ struct etcd_http_reply {
     char text[256];    /* why it failed */
 };
 
-/* Checks the parameters; does not connect. 0, -EINVAL, -ENOMEM; `why` has the reason.
+/* Checks the parameters; does not connect. 0, -EINVAL, -ENOMEM, or of a file; `why` has
+ * the reason.
  */
 int etcd_http_open(const struct etcd_http_params *params, struct etcd_http **out,
                    char *why, size_t why_size);

@@ -97,13 +97,13 @@ launch_etcd() {
 end_etcd() { # NAME
     local pid
     ! pid=$(pid_of "$1") || kill -TERM "$pid" 2>/dev/null || true
-    wait_gone "$1" 10 || end_process "$1" KILL 10
+    wait_gone "$1" 5 || end_process "$1" KILL 10
 }
 
 # A read that needs the majority of the members.
 etcd_answers() { # CLIENT_URL
     ETCDCTL_API=3 etcdctl --endpoints "$1" --dial-timeout=1s --command-timeout=2s \
-        get topicfs-is-there >/dev/null 2>&1
+        get /topicfs/is-there >/dev/null 2>&1
 }
 
 # --- mounts ----------------------------------------------------------------------------

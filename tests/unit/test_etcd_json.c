@@ -229,6 +229,8 @@ static void test_tokens_and_failures(void **state)
     const char *evil = "{\"token\":\"a\\r\\nHost: b\"}";
     const char *unary = "{\"error\":\"x\",\"message\":\"etcdserver: no\",\"code\":14}";
     const char *stream = "{\"error\":{\"grpc_code\":14,\"message\":\"gone\"}}";
+    const char *unary_3_6 = "{\"code\":5,\"message\":\"no lease\",\"details\":[]}";
+    const char *stream_3_6 = "{\"error\":{\"code\":14,\"message\":\"gone\"}}";
     const char *plain = "CommonName of client sending a request\n";
 
     (void)state;
@@ -241,6 +243,12 @@ static void test_tokens_and_failures(void **state)
     assert_int_equal(failure.code, 14);
     assert_string_equal(failure.text, "etcdserver: no");
     etcd_json_failure(stream, strlen(stream), &failure);
+    assert_int_equal(failure.code, 14);
+    assert_string_equal(failure.text, "gone");
+    etcd_json_failure(unary_3_6, strlen(unary_3_6), &failure);
+    assert_int_equal(failure.code, 5);
+    assert_string_equal(failure.text, "no lease");
+    etcd_json_failure(stream_3_6, strlen(stream_3_6), &failure);
     assert_int_equal(failure.code, 14);
     assert_string_equal(failure.text, "gone");
     etcd_json_failure(plain, strlen(plain), &failure);

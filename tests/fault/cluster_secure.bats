@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# An etcd that asks for certificates and for a password, and a member that does not end.
+load ../bats/helpers
+load cluster
+setup() { :; }
+teardown() {
+    ! mountpoint -q "$C/other" || "$TOPICFS_BIN" umount "$C/other"
+    chattr -i "$C/other" 2>/dev/null || true
+    rm -rf --one-file-system "$C/other"
+    end_cluster
+}
+
+# other SCHEME OPTIONS: another node of the cluster, by hand.
+other() {
+    local etcd peer
+    read -r etcd peer <"$C/run/etcd1.port"
+    mkdir -p "$C/other"
+    run within 60 "$TOPICFS_BIN" mount \
+        -o "coord=$1://127.0.0.1:$etcd,cluster=local,node=9,role=client,listen=127.0.0.1:0" \
+        -o "data=$C/data/other$2" "$C/other"
+}
+
+refused() { # TEXT SCHEME OPTIONS
+    local start
+    start=$(now_ms)
+    other "${@:2}"
+    assert_failure 1
+    assert_output --partial "$1"
+    [ $(($(now_ms) - start)) -lt $((15000 * TOPICFS_TEST_SLOW)) ]
+    run ! mountpoint -q "$C/other"
+}
+
+works() { # OPTIONS
+    other etcds "$1"
+    assert_success
+    run -0 within 10 cat "$C/other/topics/t/0/log"
+    assert_output hi
+    run -0 within 30 "$TOPICFS_BIN" umount "$C/other"
+}
+
+@test "etcd with certificates and a password: who has them gets in, and nobody else" {
+    fresh_cluster 2 --tls --password
+    cluster_topic_on_two t
+    echo hi >>"$C/n2/topics/t/0/log"
+    run -0 "$CLUSTER" status
+    assert_output --partial 'https://127.0.0.1'
+    refute_output --partial 'does not answer'
+    local tls=$C/run/tls all password
+    password=$(cat "$C/run/password")
+    all=,coord_ca=$tls/ca.pem,coord_cert=$tls/client.pem,coord_key=$tls/client.key
+    local login=,coord_user=topicfs,coord_password_file=$C/run/password
+    works "$all$login"
+    refused 'certificate' etcds ",coord_ca=$tls/ca.pem$login"
+    refused 'user name is empty' etcds "$all"
+    echo wrong >"$C/run/wrong"
+    refused 'authentication failed' etcds "$all,coord_user=topicfs,coord_password_file=$C/run/wrong"
+    refused "$C/run/no-key" etcds \
+        ",coord_ca=$tls/ca.pem,coord_cert=$tls/client.pem,coord_key=$C/run/no-key$login"
+    refused "$C/run/nothing" etcds "$all,coord_user=topicfs,coord_password_file=$C/run/nothing"
+    # What the password is stands nowhere.
+    run ! grep -rlF "$password" "$C/run" --include='*.log'
+
+    # The tokens are gone with the member; new ones are asked for.
+    "$CLUSTER" kill etcd1
+    "$CLUSTER" start etcd1
+    wait_for 20 no_problems
+    echo '{"retention_ms":"3d"}' >"$C/n1/topics/t/config.json"
+    wait_for 10 grep -q 259200000 "$C/n2/topics/t/config.json"
+    "$CLUSTER" kill 1
+    "$CLUSTER" start 1
+    run -0 within 10 cat "$C/n1/topics/t/0/log"
+    assert_output hi
+    run -1 "$CLUSTER" up 2 --etcd 3
+    run -0 within 60 "$CLUSTER" up 2
+}
+
+cluster_topic_on_two() {
+    mkdir "$C/n1/topics/$1"
+    wait_for 10 test -e "$C/n2/topics/$1/0/log"
+}
+
+@test "a node of another machine needs a key, and is told what is wrong with it" {
+    fresh_cluster 1
+    echo short >"$C/key"
+    other etcd ",cluster_key=$C/key"
+    assert_failure 1
+    assert_output --partial "cluster_key=$C/key: not one line of 16 to 512 printable characters"
+}
+
+@test "a member of etcd that does not react is killed by stop" {
+    fresh_cluster 1
+    kill -STOP "$(pid_of etcd1)"
+    local start
+    start=$(now_ms)
+    run -0 within 30 "$CLUSTER" stop etcd1
+    [ $(($(now_ms) - start)) -lt $((8000 * TOPICFS_TEST_SLOW)) ]
+    run "$CLUSTER" status
+    assert_output --partial 'etcd1  down'
+    "$CLUSTER" start etcd1
+    wait_for 20 no_problems
+}
