@@ -154,7 +154,7 @@ static void go_on_at(struct held *held, int64_t offset, int32_t epoch, int64_t n
     held->retry_ms = 0;
     /* Whichever it is: the other does nothing then. */
     member_core_begin(core, held->partition, held->generation, offset, epoch, now_ms);
-    member_core_move(core, held->partition, held->generation, offset, now_ms);
+    member_core_move(core, held->partition, held->generation, offset, epoch, now_ms);
 }
 
 static void pass_over(struct held *held, int64_t start, int64_t now_ms)
@@ -169,8 +169,22 @@ static void pass_over(struct held *held, int64_t start, int64_t now_ms)
     go_on_at(held, start, -1, now_ms);
 }
 
+/* NULL: it is not in this node's snapshot. */
+static const struct partition_info *info_of(const struct held *held)
+{
+    const struct group_member *member = held->member;
+    const struct topic *topic = cluster_snapshot_topic_by_id(
+        group_client_cluster(member->groups->client), &member->params.topic_id);
+    return topic && held->partition < topic->partition_count
+               ? &topic->partitions[held->partition]
+               : NULL;
+}
+
+/* The present epoch is later than that of anything lost: it tells the coordinator that
+ * this commit goes back on purpose. */
 static void fall_back(struct held *held, int64_t end, int64_t now_ms)
 {
+    const struct partition_info *info = info_of(held);
     char what[256];
     (void)snprintf(what, sizeof what,
                    "the log ends at offset %" PRId64 ", before the group's %" PRId64
@@ -179,20 +193,17 @@ static void fall_back(struct held *held, int64_t end, int64_t now_ms)
     groups_note(
         held->member->groups, held->member, held->partition, what,
         "an unclean election may have lost messages: see the partition's state");
-    go_on_at(held, end, -1, now_ms);
+    go_on_at(held, end, info ? info->leader_epoch : -1, now_ms);
 }
 
 /* Did an election lose messages since the group's last one was written? */
 static bool lost_messages(const struct held *held)
 {
-    const struct group_member *member = held->member;
     const struct member_part *part =
-        member_core_find(member->core, held->partition, held->generation);
-    const struct topic *topic = cluster_snapshot_topic_by_id(
-        group_client_cluster(member->groups->client), &member->params.topic_id);
-    return part && part->finished_epoch >= 0 && topic &&
-           held->partition < topic->partition_count &&
-           topic->partitions[held->partition].loss.epoch > part->finished_epoch;
+        member_core_find(held->member->core, held->partition, held->generation);
+    const struct partition_info *info = info_of(held);
+    return part && info && part->finished_epoch >= 0 &&
+           info->loss.epoch > part->finished_epoch;
 }
 
 /* The leader's log ends before the offset: for good, or until it knows all that was

@@ -306,10 +306,7 @@ void group_members_close(struct groups *groups)
         struct group_member *member = groups->members;
         pthread_mutex_lock(&member->lock);
         group_member_fail(member, E_OFFLINE);
-        group_client_beat_end(groups->client, &member->beater);
-        group_client_cancel(groups->client, &member->join);
-        group_client_cancel(groups->client, &member->commit);
-        group_member_drop_all(member);
+        group_member_goodbye(member);
         struct group_sync *syncs = group_member_take_syncs(member, true);
         pthread_mutex_unlock(&member->lock);
         group_member_end_syncs(syncs, E_OFFLINE);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { STOP_MS = 2000, STOP_LOOK_MS = 20, NOTES_MS = 60 * 1000 };
+enum { STOP_MS = 2000, NOTES_MS = 60 * 1000 };
 
 int64_t groups_now(const struct groups *groups)
 {
@@ -56,37 +56,31 @@ static int64_t step(struct groups *groups)
 }
 
 /* Nobody is served any more: what comes from now on ends at once. */
-static void close_groups(struct groups *groups)
+static void end_service(struct groups *groups)
 {
     pthread_mutex_lock(&groups->lock);
     groups->closed = true;
     pthread_mutex_unlock(&groups->lock);
     groups_calls_step(groups);
     group_members_close(groups);
-    groups_survey_close(groups);
-    group_client_close(groups->client);
-    group_farewells_end(groups);
 }
 
 static void *groups_main(void *arg)
 {
     struct groups *groups = arg;
-    int64_t until_ms = INT64_MAX;
-    for (;;) {
-        int64_t due_ms = step(groups);
-        if (until_ms == INT64_MAX && is_stopping(groups)) {
-            until_ms = groups_now(groups) + STOP_MS;
-        }
-        if (until_ms < INT64_MAX) {
-            bool rest = groups->members || groups->farewells;
-            if (!rest || groups_now(groups) >= until_ms) {
-                break;
-            }
-            due_ms = earlier(due_ms, groups_now(groups) + STOP_LOOK_MS);
-        }
-        group_client_wait(groups->client, due_ms);
+    while (!is_stopping(groups)) {
+        group_client_wait(groups->client, step(groups));
     }
-    close_groups(groups);
+    end_service(groups);
+    int64_t until_ms = groups_now(groups) + STOP_MS;
+    int64_t due_ms = step(groups);
+    while (groups->farewells && groups_now(groups) < until_ms) {
+        group_client_wait(groups->client, earlier(due_ms, until_ms));
+        due_ms = step(groups);
+    }
+    groups_survey_close(groups);
+    group_client_close(groups->client);
+    group_farewells_end(groups);
     return NULL;
 }
 

@@ -155,7 +155,7 @@ void group_member_fail(struct group_member *member, int error);   /* [lock] */
 
 /* group_member_step.c [thread] */
 int64_t group_members_step(struct groups *groups); /* when to come back */
-/* Whoever is still there has failed, and leaves without a word. */
+/* Whoever is still there has failed, and leaves. */
 void group_members_close(struct groups *groups);
 /* [lock] Nothing is the member's any more. */
 void group_member_drop_all(struct group_member *member);

@@ -235,7 +235,7 @@ void member_core_begin(struct member_core *core, int32_t partition, int64_t gene
 }
 
 void member_core_move(struct member_core *core, int32_t partition, int64_t generation,
-                      int64_t offset, int64_t now_ms)
+                      int64_t offset, int32_t epoch, int64_t now_ms)
 {
     struct member_part *part = find(core, partition, generation);
     if (!part || part->stage != MEMBER_OPEN) {
@@ -246,6 +246,7 @@ void member_core_move(struct member_core *core, int32_t partition, int64_t gener
         /* Behind the end nothing in hand is worth a commit any more. */
         part->handed = offset;
         part->finished = offset;
+        part->finished_epoch = epoch;
         core->finishes += is_dirty(core, part);
     }
     part->next = offset;

@@ -85,9 +85,9 @@ const struct group_config *member_core_config(const struct member_core *core);
 void member_core_begin(struct member_core *core, int32_t partition, int64_t generation,
                        int64_t offset, int32_t epoch, int64_t now_ms);
 /* OPEN: what comes next is at `offset`: messages were deleted before they were read, or
- * the log ends before that. */
+ * the log ends before that; `epoch`: in which that is so, -1: not known. */
 void member_core_move(struct member_core *core, int32_t partition, int64_t generation,
-                      int64_t offset, int64_t now_ms);
+                      int64_t offset, int32_t epoch, int64_t now_ms);
 /* Whether there is something to be handed out. */
 void member_core_data(struct member_core *core, int32_t partition, int64_t generation,
                       bool data, int64_t now_ms);

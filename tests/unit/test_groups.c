@@ -1,4 +1,5 @@
 /* Groups on one node, with its coordinator: members, and calls. */
+#include "replica/partition_internal.h"
 #include "tests/unit/support/group_user.h"
 #include "tests/unit/support/node.h"
 
@@ -388,6 +389,87 @@ static void test_locate(void **state)
     assert_int_equal(offset, 0);
 }
 
+static void set_offset(struct fixture *f, const char *group, int64_t offset,
+                       int32_t epoch)
+{
+    struct user_call call;
+    user_call_init(&call);
+    groups_set_offset(f->groups, group, "t", &f->topic, 0, offset, epoch, &call.call);
+    assert_int_equal(user_call_await(&call, NULL), 0);
+}
+
+/* As retention does it. */
+static void raise_start(struct fixture *f, int64_t offset)
+{
+    struct partition *handle = node_partition(&f->node, "t", 0);
+    pthread_mutex_lock(&handle->append_lock);
+    assert_int_equal(log_raise_start(handle->log, offset), 0);
+    pthread_mutex_unlock(&handle->append_lock);
+    partition_unref(handle);
+}
+
+static void expect_problem(struct fixture *f, const char *part)
+{
+    char *problems = node_problems(&f->node);
+    if (!strstr(problems, part)) {
+        fail_msg("no \"%s\" in: %s", part, problems);
+    }
+    free(problems);
+}
+
+/* Passed over, and said so: before the member came, and while it reads. */
+static void test_deleted_before_it_was_read(void **state)
+{
+    struct fixture *f = *state;
+    struct group_chunk chunk;
+    append(f, 0, "a\n");
+    append(f, 0, "b\n");
+    append(f, 0, "c\n");
+    set_offset(f, "g", 1, -1);
+    raise_start(f, 2);
+    struct group_user *user = join(f, "g");
+    expect(user, "c\n", &chunk);
+    assert_int_equal(chunk.first_offset, 2);
+    assert_int_equal(group_user_sync(user), 0);
+    assert_int_equal(group_user_offset(f->groups, "g", 0), 2);
+    expect_problem(f, "kind=group g/t/0: offsets 1 to 1 were deleted");
+    assert_int_equal(group_user_finish(user, &chunk), 0);
+    append(f, 0, "d\n");
+    append(f, 0, "e\n");
+    raise_start(f, 4);
+    expect(user, "e\n", &chunk);
+    expect_problem(f, "kind=group g/t/0: offsets 3 to 3 were deleted");
+    assert_int_equal(group_user_finish(user, &chunk), 0);
+    assert_int_equal(group_user_sync(user), 0);
+    assert_int_equal(group_user_offset(f->groups, "g", 0), 5);
+    group_user_leave(user);
+}
+
+/* A leader that lacks what was committed is given a while; then it goes on at its end.
+ */
+static void test_beyond_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct group_chunk chunk;
+    char *text = NULL;
+    append(f, 0, "a\n");
+    restart(f); /* to be in a later epoch */
+    set_offset(f, "g", 100, 0);
+    struct group_user *user = join(f, "g");
+    group_user_until_partitions(user, 4);
+    assert_int_equal(group_user_try(user, 50, &text, &chunk), 0);
+    assert_int_equal(group_user_offset(f->groups, "g", 0), 100);
+    for (int i = 0; i < 20 && group_user_offset(f->groups, "g", 0) != 1; i++) {
+        atomic_fetch_add(&f->clock.ahead_ms, 2000);
+        assert_int_equal(group_user_try(user, 50, &text, &chunk), 0);
+    }
+    assert_int_equal(group_user_offset(f->groups, "g", 0), 1);
+    expect_problem(f, "kind=group g/t/0: the log ends at offset 1");
+    append(f, 0, "b\n");
+    expect(user, "b\n", &chunk);
+    group_user_leave(user);
+}
+
 static void test_topic_deleted(void **state)
 {
     struct fixture *f = *state;
@@ -574,6 +656,8 @@ int main(void)
         TEST(test_restart_goes_on),
         TEST(test_calls),
         TEST(test_locate),
+        TEST(test_deleted_before_it_was_read),
+        TEST(test_beyond_the_end),
         TEST(test_topic_deleted),
         TEST(test_partition_added),
         TEST(test_interrupt),

@@ -293,18 +293,18 @@ static void test_moves(void **state)
     struct fixture *f = *state;
     int64_t offset = 0;
     open_one(f);
-    member_core_move(f->core, 0, 7, 50, 1);
+    member_core_move(f->core, 0, 7, 50, -1, 1);
     assert_int_equal(commit(f, &offset), 1);
     assert_int_equal(offset, 50);
     assert_int_equal(member_core_hand(f->core, 0, 7, 50, 60, 1), 0);
-    member_core_move(f->core, 0, 7, 80, 2);
+    member_core_move(f->core, 0, 7, 80, -1, 2);
     assert_int_equal(commit(f, &offset), 0);
     assert_int_equal(member_core_finish(f->core, 0, 7, 60, 4, 3), 0);
     assert_int_equal(commit(f, &offset), 1);
     assert_int_equal(offset, 60);
     assert_int_equal(member_core_hand(f->core, 0, 7, 70, 75, 4), E_GROUP_FENCED);
     /* And back, behind an unclean election. */
-    member_core_move(f->core, 0, 7, 30, 5);
+    member_core_move(f->core, 0, 7, 30, -1, 5);
     assert_int_equal(commit(f, &offset), 1);
     assert_int_equal(offset, 30);
     assert_int_equal(member_core_finish(f->core, 0, 7, 60, 4, 6), 0);
