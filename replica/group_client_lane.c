@@ -360,8 +360,9 @@ void group_lane_send_asks(struct group_lane *lane, struct group_ask **waiting)
         back_off(lane);
         return;
     }
-    while (request && lane->count < count && add_ask(request, *waiting)) {
-        struct group_ask *ask = *waiting;
+    for (struct group_ask *ask = *waiting;
+         ask && request && lane->count < count && add_ask(request, ask);
+         ask = *waiting) {
         DL_DELETE(*waiting, ask);
         ask->list = NULL;
         ask->lane = lane;

@@ -38,17 +38,16 @@ struct group_locator *group_locator_new(const struct groups_params *params,
     return locator;
 }
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 void group_locator_free(struct group_locator *locator)
 {
-    struct locator_node *node;
-    struct locator_node *next;
     if (!locator) {
         return;
     }
-    HASH_ITER(hh, locator->nodes, node, next)
-    {
-        HASH_DEL(locator->nodes, node);
+    struct locator_node *node = locator->nodes;
+    struct locator_node *next;
+    HASH_CLEAR(hh, locator->nodes);
+    for (; node; node = next) {
+        next = node->hh.next;
         peer_call_free(group_client_peers(locator->client), &node->call);
         free(node->searches);
         free(node);

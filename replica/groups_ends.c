@@ -176,7 +176,7 @@ int ends_query_add(struct ends_query *query, cJSON *group)
             : add_topics(&entries, snapshot,
                          cJSON_GetObjectItemCaseSensitive(group, "members"));
     rc = rc || !entries.list ? rc : merge_offsets(&entries, offsets);
-    for (size_t i = 0; i < entries.count && !rc; i++) {
+    for (size_t i = 0; entries.list && i < entries.count && !rc; i++) {
         struct entry *entry = &entries.list[i];
         /* Detached, and back in order. */
         cJSON *item = entry->item ? cJSON_DetachItemViaPointer(offsets, entry->item)
