@@ -140,7 +140,7 @@ static void take_all(struct group_user **users, size_t count, int *seen, int wan
         char *rest = NULL;
         for (char *line = strtok_r(text, "\n", &rest); line;
              line = strtok_r(NULL, "\n", &rest)) {
-            int number = atoi(line); /* NOLINT(cert-err34-c): ours */
+            long number = strtol(line, NULL, 10);
             assert_in_range(number, 0, LINES - 1);
             assert_int_equal(seen[number]++, 0);
             total++;
