@@ -20,6 +20,11 @@ topic_on() { # TOPIC NODE: moved to this node alone
     wait_for 20 only_replica "$1" "$2"
 }
 
+# Who has not looked at the topic yet: state_of asks n1, and so begins a copy there.
+never_asked() { # LEADER
+    echo $((6 - ($1 == 1 ? 4 : $1 + 1)))
+}
+
 only_replica() {
     [ "$(state_of "$1" replicas)" = "[$2]" ] && [ "$(state_of "$1" leader)" = "$2" ]
 }
@@ -30,8 +35,8 @@ only_replica() {
     wait_for 10 led t
     local k leader a b
     leader=$(state_of t leader)
-    a=$((leader % 3 + 1))
-    b=$((a % 3 + 1))
+    a=$(never_asked "$leader")
+    b=$((6 - leader - a))
     # No copy is made for a write by key.
     echo 'by key' >>"$C/n$a/topics/t/append"
     [ -z "$(find "$C/data/n$a/observers" -name '*.log' -size +0)" ]
@@ -147,8 +152,8 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
     wait_for 10 led t
     local leader a b
     leader=$(state_of t leader)
-    a=$((leader % 3 + 1))
-    b=$((a % 3 + 1))
+    a=$(never_asked "$leader")
+    b=$((6 - leader - a))
     # A write is sent to the leader, and needs no copy; nor does a request that is refused.
     run -0 http_of "$a" topics/t/0 --data-binary $'one\ntwo\n'
     assert_output $'{"base_offset":0,"next_offset":2,"count":2}\n\n200'
@@ -178,7 +183,7 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
     mkdir "$C/n1/topics/u"
     wait_for 10 led u
     leader=$(state_of u leader)
-    a=$((leader % 3 + 1))
+    a=$(never_asked "$leader")
     echo '{"delivery_timeout_ms":500}' >"$C/n$a/topics/u/config.json"
     "$CLUSTER" kill "$leader"
     run -0 http_of "$a" topics/u/0
