@@ -63,6 +63,7 @@ struct group_request {
     cJSON *answer;         /* owned: held until its run is committed */
     int64_t until_ms;      /* how long it stays in the list that it is in */
     int64_t wait_until_ms; /* of beats that were counted */
+    int64_t heard_ms;      /* when those came */
     bool heard;            /* they were; now only their answers are awaited */
     bool last;             /* to be answered whatever it is */
     bool awaits_topic;     /* parked until the snapshot has it */

@@ -217,6 +217,7 @@ static int park_beats(const struct group_shard *shard,
     cJSON_Delete(request->answer);
     request->answer = NULL;
     if (!request->heard) {
+        request->heard_ms = env->now_ms;
         request->wait_until_ms = env->now_ms + wait_ms;
     }
     request->heard = true;
@@ -233,8 +234,11 @@ int group_shard_carry_out(struct group_shard *shard, const struct group_shard_en
     size_t before = records->length;
     bool beats = true;
     int rc = 0;
-    task.now = (struct group_env){
-        .now_ms = env->now_ms, .wall_ms = env->wall_ms, .snapshot = env->snapshot};
+    /* Who sent a beat that was parked may be dead by the time it is answered. */
+    task.now =
+        (struct group_env){.now_ms = request->heard ? request->heard_ms : env->now_ms,
+                           .wall_ms = env->wall_ms,
+                           .snapshot = env->snapshot};
     request->awaits_topic = false;
     cJSON_ArrayForEach(item, request->head.ops)
     {
