@@ -72,6 +72,15 @@ static void start(struct gmember *member, const struct group_grant *grant)
     gcheck_started(member->world->check, member, grant->partition);
 }
 
+/* Whether everything that was handed out is finished and committed. */
+static bool settled(const struct gmember *member, int32_t partition)
+{
+    const struct gholding *holding = &member->holdings[partition];
+
+    return holding->position == holding->finished &&
+           holding->finished <= holding->acked;
+}
+
 static void take_grants(struct gmember *member, const struct ganswer *answer)
 {
     size_t at = 0;
@@ -83,7 +92,7 @@ static void take_grants(struct gmember *member, const struct ganswer *answer)
         if (at < answer->count && answer->grants[at].partition == p)
             grant = &answer->grants[at++];
         if (holding->has && (!grant || grant->generation != holding->generation))
-            drop(member, p, holding->releasing);
+            drop(member, p, holding->releasing && settled(member, p));
         if (!grant)
             continue;
         if (holding->has)
@@ -118,6 +127,8 @@ void gmember_open(struct gmember *member, int32_t node, int32_t topic)
     gmember_reset(member);
     member->node = node;
     member->topic = topic;
+    member->hasty =
+        !member->world->profile.soak && prng_below(&member->world->prng, 4) == 0;
     begin(member);
     GWORLD_TRACE(member->world, "member %s opens %s", member->id,
                  gworld_topic_name(topic));
@@ -171,15 +182,6 @@ static struct gmessage *ask(struct gmember *member, enum gop op, struct gasked *
     request->topic = member->topic;
     request->seen = member->seen;
     return message;
-}
-
-/* Whether everything that was handed out is finished and committed. */
-static bool settled(const struct gmember *member, int32_t partition)
-{
-    const struct gholding *holding = &member->holdings[partition];
-
-    return holding->position == holding->finished &&
-           holding->finished <= holding->acked;
 }
 
 static void ask_beat(struct gmember *member)
@@ -294,7 +296,7 @@ static void step_joined(struct gmember *member)
         struct gholding *holding = &member->holdings[p];
 
         if (!holding->has || !holding->give_up || holding->releasing ||
-            !settled(member, p))
+            !(member->hasty || settled(member, p)))
             continue;
         holding->releasing = true;
         news = true;

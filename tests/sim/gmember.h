@@ -39,6 +39,7 @@ struct gmember {
     int32_t slot;
     uint32_t life;
     enum gmember_state state;
+    bool hasty; /* releases at once, with commits on their way: they must be refused */
     int32_t node;
     int32_t topic;
     char id[GROUP_MEMBER_ID_MAX + 1];
