@@ -197,7 +197,7 @@ bool cluster_store_was_created(const struct cluster *cluster);
 /*
  * Calls fn(arg, snapshot) at once with the present snapshot, then after every change,
  * in order, from the thread that made the change, with no lock held that an operation
- * or cluster_snapshot_get() needs. fn must not call an operation. At most four
+ * or cluster_snapshot_get() needs. fn must not call an operation. At most eight
  * subscribers, before the first operation. unsubscribe: returns after a running fn has
  * returned, and fn is not called again; not from within fn.
  */

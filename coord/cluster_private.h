@@ -26,7 +26,7 @@
 
 #include <pthread.h>
 
-enum { CLUSTER_SUBSCRIBERS_MAX = 4 };
+enum { CLUSTER_SUBSCRIBERS_MAX = 8 };
 
 struct cluster_notice { /* a snapshot that subscribers are still to see */
     const struct snapshot *snapshot;

@@ -315,6 +315,26 @@ static void compacted_logs_are_loaded(void **state)
     free(problems);
 }
 
+static void what_is_too_much_is_refused(void **state)
+{
+    struct rig *rig = *state;
+    struct desk_call call;
+    int error = 0;
+    const char *why = NULL;
+    enum { OPS = 100001 };
+    cJSON *request = desk_request(&rig->desk, "g", 0, "");
+    for (int i = 0; i < OPS; i++) {
+        assert_non_null(group_wire_add_op(request, "list", NULL));
+    }
+    desk_send(&rig->desk, &call, request);
+    cJSON *answer = desk_await(&call);
+    assert_int_equal(group_wire_get_error(answer, &error, &why), 0);
+    assert_int_equal(error, E_NOT_COORDINATOR);
+    assert_string_equal(why, "too many requests wait");
+    cJSON_Delete(answer);
+    desk_ok(&rig->desk, "g", "{\"op\":\"list\"}");
+}
+
 /* What this node's snapshot does not have yet may be there in a moment. */
 static void joins_wait_for_their_topic(void **state)
 {
@@ -359,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(groups_are_listed_and_configured, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(compacted_logs_are_loaded, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_too_much_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(joins_wait_for_their_topic, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_lines_are_passed_over, setup,
                                         teardown),
