@@ -383,18 +383,19 @@ static void on_change(void *arg, const struct cluster_snapshot *snapshot)
 static void subscribers_see_every_change(void **state)
 {
     struct fixture *f = *state;
-    struct subscriber subscribers[5] = {{0}};
+    enum { MOST = CLUSTER_SUBSCRIBERS_MAX };
+    struct subscriber subscribers[MOST + 1] = {{0}};
 
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i <= MOST; i++) {
         subscribers[i].cluster = f->cluster;
         assert_int_equal(cluster_subscribe(f->cluster, on_change, &subscribers[i]),
-                         i < 4 ? 0 : -ENOSPC);
-        assert_int_equal(subscribers[i].calls, i < 4);
+                         i < MOST ? 0 : -ENOSPC);
+        assert_int_equal(subscribers[i].calls, i < MOST);
     }
     assert_int_equal(create(f, "t", NULL), 0);
     assert_int_equal(create(f, "t", NULL), E_TOPIC_EXISTS);
     assert_int_equal(cluster_delete_topic(f->cluster, "t", NULL, 0), 0);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < MOST; i++)
         assert_int_equal(subscribers[i].calls, 3);
 }
 
