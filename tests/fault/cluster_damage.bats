@@ -45,7 +45,7 @@ leads_not() { # TOPIC NODE
 
 # Messages in several segments, the same everywhere.
 fill_topic() {
-    cluster_topic t "{\"segment_bytes\": 1048576${1-}}"
+    cluster_topic t '{"segment_bytes": 1048576}'
     wait_for 10 all_in_sync t
     seq -f '%0200.0f' 20000 >"$C/wanted"
     cat "$C/wanted" >>"$C/n1/topics/t/0/log"
@@ -125,21 +125,18 @@ preferred_leads() { # NODE ASKED
     fresh_cluster 3
     fill_topic
     local how k
-    for how in 'rm -f meta.json checkpoint running.json' \
-        ': >meta.json; : >checkpoint; : >running.json' \
-        'for f in meta.json checkpoint running.json; do head -c 100 /dev/urandom >$f; done' \
-        'rm -rf ./*'; do
+    for how in emptied garbled wiped; do
         wait_for 30 all_in_sync t
         for k in 1 2 3; do kill -KILL "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
         for k in 1 2 3; do wait_for 10 ended "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
         local before
         before=$(find "$C/data/n2/t-0" -name '*.log' | wc -l)
-        (cd "$C/data/n2" && eval "$how")
+        lose_metadata "$how"
         # Its new identity is let in when the session of the old one is over.
         wait_for 30 "$CLUSTER" start 2
         wait_for 10 test -e "$C/n2/topics/t/0/log"
         run ! leads_by_own_word 2
-        [ "${how#*rm -rf}" != "$how" ] ||
+        [ "$how" = wiped ] ||
             [ "$(find "$C/data/n2" -name '*.log' -path '*t-0*' | wc -l)" -ge "$before" ]
         "$CLUSTER" start 1
         "$CLUSTER" start 3
@@ -148,6 +145,18 @@ preferred_leads() { # NODE ASKED
     done
     # What the others had is what it was.
     same_files_everywhere
+}
+
+lose_metadata() { # HOW: of node 2
+    local file
+    if [ "$1" = wiped ]; then
+        find "$C/data/n2" -mindepth 1 -delete
+        return
+    fi
+    for file in meta.json checkpoint running.json; do
+        : >"$C/data/n2/$file"
+        [ "$1" = emptied ] || head -c 100 /dev/urandom >"$C/data/n2/$file"
+    done
 }
 
 leads_by_own_word() {
@@ -186,7 +195,7 @@ leads_by_own_word() {
     cluster_topic u
     wait_for 10 all_in_sync t
     echo gone >>"$C/n1/topics/u/0/log"
-    until [ "$(state_of t leader)" != 2 ]; do move_leader_from_2; done
+    lead_by 1 1
     start_writers 1
     ballast 300
     head -c 900000 /dev/zero | tr '\0' x | fold -w 999 | sed 's/$/ 1/' >"$C/bulk"
@@ -217,7 +226,7 @@ leads_by_own_word() {
     on_small_disk 3
     cluster_topic t '{"segment_bytes": 1048576}'
     wait_for 10 all_in_sync t
-    until [ "$(state_of t leader)" = 2 ]; do move_leader_to_2; done
+    lead_by 2 1
     echo first >>"$C/n1/topics/t/0/log"
     ballast 100
     local k
@@ -256,14 +265,18 @@ fill_until_out() {
     grep -q kind=disk-full "$C/n2/cluster/problems" && out_of_sync t 2
 }
 
-move_leader_from_2() {
-    "$CLUSTER" stop 2 && "$CLUSTER" start 2 && wait_for 20 all_in_sync t
+# lead_by NODE ASKED: makes the node the preferred replica, and the leader.
+lead_by() {
+    local rest
+    rest=$(seq -s, 3 | tr ',' '\n' | grep -v "$1" | paste -sd,)
+    echo "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,\"replicas\":[$1,$rest]}]}" \
+        >"$C/n$2/cluster/admin/reassign_partitions"
+    wait_for 20 is_preferred "$1" "$2"
+    wait_for 20 preferred_leads "$1" "$2"
 }
 
-move_leader_to_2() {
-    local other
-    other=$(state_of t leader)
-    "$CLUSTER" stop "$other" && "$CLUSTER" start "$other" && wait_for 20 all_in_sync t
+is_preferred() { # NODE ASKED
+    [ "$(state_of t 'replicas[0]' "n$2")" = "$1" ]
 }
 
 @test "the leader's directory can't be written: leadership moves, the others stay in sync" {
@@ -306,7 +319,7 @@ move_leader_to_2() {
     LD_PRELOAD=$C/run/failing_flush.so FAILING_FLUSH_PATH=/t-0/ \
         FAILING_FLUSH_WHEN="$C/run/fail-now" "$CLUSTER" start "$victim"
     wait_for 30 all_in_sync t
-    wait_for 30 preferred_or_moved "$victim" "$other"
+    lead_by "$victim" "$other"
     start_writers "$other" "$victim"
     touch "$C/run/fail-now"
     wait_for 10 leads_not t "$victim"
@@ -320,18 +333,4 @@ move_leader_to_2() {
     wait_for 20 no_problems
     run grep -hv '^ok' "$C/notes-$other" "$C/notes-$victim"
     assert_output ""
-}
-
-# The node leads: as the preferred replica, or because the others hand over.
-preferred_or_moved() { # NODE OTHER
-    leads t "$1" && return 0
-    if [ "$(state_of t 'replicas[0]' "n$2")" = "$1" ]; then
-        echo '{"partitions":[{"topic":"t","partition":0}]}' \
-            >"$C/n$2/cluster/admin/preferred_replica_election" || true
-    else
-        local leader
-        leader=$(state_of t leader "n$2")
-        "$CLUSTER" stop "$leader" && "$CLUSTER" start "$leader" && wait_for 20 all_in_sync t
-    fi
-    return 1
 }
