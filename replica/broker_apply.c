@@ -85,8 +85,8 @@ static int open_partition(struct broker *broker,
         .snapshot = snapshot,
         .topic = topic,
         .index = index,
-        .self = broker->self,
-        .producer_id = broker->incarnation,
+        .self = snapshot->self,
+        .producer_id = snapshot->self_epoch,
         .clock = broker->params.clock,
         .problems = broker->params.problems,
         .disk = &disk_real,
@@ -389,8 +389,9 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
 {
     struct broker *broker = arg;
     pthread_mutex_lock(&broker->change_lock);
-    broker->self = snapshot->self;
-    broker->incarnation = snapshot->self_epoch;
+    if (broker->self != snapshot->self) { /* before there are partitions, who read it */
+        broker->self = snapshot->self;
+    }
     bool all = members_changed(broker->snapshot, snapshot);
     delete_missing(broker, snapshot);
     for (uint32_t i = 0; i < snapshot->topic_count; i++) {

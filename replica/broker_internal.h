@@ -52,7 +52,6 @@ struct broker {
     struct checkpoint recovered;     /* [const] what the last process left */
     bool checkpoint_lost;            /* [const] or damaged, or never written */
     int32_t self;                    /* [change_lock; const once a partition exists] */
-    int64_t incarnation;             /* likewise; broker epoch, our producer id */
     pthread_mutex_t checkpoint_lock; /* held while the checkpoint is written; may be
                                       * taken under a partition's append_lock */
     uint64_t checkpoint_hash;        /* [checkpoint_lock] */
