@@ -616,6 +616,87 @@ static void test_chunks(void **state)
     group_user_leave(user);
 }
 
+enum { CHURN_LINES = 400, CHURN_THREADS = 3, CHURN_ROUNDS = 12 };
+
+struct churn {
+    struct fixture *f;
+    unsigned seed;
+    atomic_int *seen;
+    atomic_int *finished;
+};
+
+static void count_lines(atomic_int *counts, const char *text)
+{
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        long number = strtol(line, NULL, 10);
+        if (number >= 0 && number < CHURN_LINES) {
+            atomic_fetch_add(&counts[number], 1);
+        }
+    }
+}
+
+/* Takes a few chunks; finishes them all, but for the last one now and then. */
+static void use_for_a_while(struct churn *churn, struct group_user *user, int chunks)
+{
+    user->take_bytes = 12;
+    for (int i = 0; i < chunks; i++) {
+        struct group_chunk chunk;
+        char *text = NULL;
+        if (group_user_try(user, 30, &text, &chunk) != 1) {
+            return;
+        }
+        count_lines(churn->seen, text);
+        bool leaves_it = i == chunks - 1 && rand_r(&churn->seed) % 2 == 0;
+        if (!leaves_it && group_user_finish(user, &chunk) == 0) {
+            count_lines(churn->finished, text);
+        }
+        free(text);
+    }
+}
+
+static void *churn_main(void *arg)
+{
+    struct churn *churn = arg;
+    for (int i = 0; i < CHURN_ROUNDS; i++) {
+        struct group_user *user = join(churn->f, "g");
+        use_for_a_while(churn, user, rand_r(&churn->seed) % 8);
+        group_user_leave(user);
+    }
+    return NULL;
+}
+
+/* Members come and go: every line is given out, and what was finished is not given out
+ * again, because all of them leave in peace. */
+static void test_churn(void **state)
+{
+    struct fixture *f = *state;
+    static atomic_int seen[CHURN_LINES];
+    static atomic_int finished[CHURN_LINES];
+    pthread_t threads[CHURN_THREADS];
+    struct churn churns[CHURN_THREADS];
+    for (int i = 0; i < CHURN_LINES; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "%d\n", i);
+        append(f, i % 4, line);
+    }
+    for (unsigned i = 0; i < CHURN_THREADS; i++) {
+        churns[i] = (struct churn){f, i + 1, seen, finished};
+        assert_int_equal(pthread_create(&threads[i], NULL, churn_main, &churns[i]), 0);
+    }
+    for (unsigned i = 0; i < CHURN_THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    struct group_user *user = join(f, "g");
+    group_user_until_partitions(user, 4);
+    use_for_a_while(&churns[0], user, CHURN_LINES);
+    assert_int_equal(group_user_sync(user), 0);
+    group_user_leave(user);
+    for (int i = 0; i < CHURN_LINES; i++) {
+        assert_true(atomic_load(&seen[i]) > 0);
+        assert_int_equal(atomic_load(&finished[i]), 1);
+    }
+}
+
 static void test_metrics(void **state)
 {
     struct fixture *f = *state;
@@ -666,6 +747,7 @@ int main(void)
         TEST(test_cancel_call),
         TEST(test_chunks),
         TEST(test_metrics),
+        TEST(test_churn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

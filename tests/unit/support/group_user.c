@@ -54,6 +54,7 @@ struct group_user *group_user_join(struct groups *groups, const char *group,
     struct group_user *user = calloc(1, sizeof *user);
     assert_non_null(user);
     user->groups = groups;
+    user->take_bytes = TAKE_BYTES;
     pthread_mutex_init(&user->lock, NULL);
     pthread_cond_init(&user->changed, NULL);
     const struct group_member_params params = {.group = group,
@@ -114,7 +115,7 @@ int group_user_try(struct group_user *user, int64_t ms, char **text,
     buf_init(&out, 1 << 24);
     for (;;) {
         group_member_touch(user->member, true);
-        rc = group_member_take(user->member, TAKE_BYTES, false, &out, chunk);
+        rc = group_member_take(user->member, user->take_bytes, false, &out, chunk);
         if (rc != 0 || real_ms() >= until_ms) {
             break;
         }

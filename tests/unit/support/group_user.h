@@ -22,6 +22,7 @@
 struct group_user {
     struct groups *groups;
     struct group_member *member;
+    size_t take_bytes; /* may be changed */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned changes; /* [lock] */
