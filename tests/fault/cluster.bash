@@ -9,12 +9,24 @@ LINES=$REPOSITORY/tests/fault/cluster_lines.py
 
 # OPTIONS: more mount options.
 fresh_cluster() { # NODES [ARGUMENT of up...]
-    CHILDREN=()
     C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    bring_up "$@"
+}
+
+# Likewise; the data of one node is on a disk of its own, $SMALL_DISK. For root.
+fresh_cluster_on_small_disk() { # NODE SIZE NODES
+    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    SMALL_DISK=$C/data/n$1
+    mkdir -p "$SMALL_DISK"
+    mount -t tmpfs -o "size=$2,mode=700" topicfs-test "$SMALL_DISK"
+    bring_up "$3"
+}
+
+bring_up() {
+    CHILDREN=()
     export TOPICFS_CLUSTER_DIR=$C
     # Sessions that end soon, so that no test waits long for what is not refused.
-    local options=session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s${OPTIONS:+,$OPTIONS}
-    within 60 "$CLUSTER" up "$@" -o "$options" >/dev/null
+    within 60 "$CLUSTER" up "$@" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
 }
 
 end_cluster() {

@@ -186,11 +186,7 @@ leads_by_own_word() {
 
 @test "a follower's disk is full, also over a restart: the others go on; with space it is back" {
     [ "$(id -u)" -eq 0 ] || skip "needs root, to mount a small disk"
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    SMALL_DISK=$C/data/n2
-    mkdir -p "$SMALL_DISK"
-    mount -t tmpfs -o size=16m,mode=700 topicfs-test "$SMALL_DISK"
-    on_small_disk 3
+    fresh_cluster_on_small_disk 2 16m 3
     cluster_topic t '{"segment_bytes": 1048576, "replica_lag_time_max_ms": 1500}'
     cluster_topic u
     wait_for 10 all_in_sync t
@@ -219,11 +215,7 @@ leads_by_own_word() {
 
 @test "the leader's disk is full: ENOSPC at once on every mount, and not for longer" {
     [ "$(id -u)" -eq 0 ] || skip "needs root, to mount a small disk"
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    SMALL_DISK=$C/data/n2
-    mkdir -p "$SMALL_DISK"
-    mount -t tmpfs -o size=16m,mode=700 topicfs-test "$SMALL_DISK"
-    on_small_disk 3
+    fresh_cluster_on_small_disk 2 16m 3
     cluster_topic t '{"segment_bytes": 1048576}'
     wait_for 10 all_in_sync t
     lead_by 2 1
@@ -244,13 +236,6 @@ leads_by_own_word() {
     run -0 tail -n 1 "$C/n2/topics/t/0/log"
     assert_output last
     wait_for 20 no_problems
-}
-
-# As fresh_cluster, in a folder that is there.
-on_small_disk() {
-    CHILDREN=()
-    export TOPICFS_CLUSTER_DIR=$C
-    within 60 "$CLUSTER" up "$1" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
 }
 
 # Fills the disk but for a little with a file that can be removed again.
