@@ -484,6 +484,9 @@ void node_tick(struct node *node)
     if (node->phase == PHASE_READ && !node_asks(node, OP_READ, 0)) {
         (void)node_ask(node, OP_READ, STORE_READ, NULL);
     }
+    /* Also where nothing changes: it may have been ended before this node knew of it.
+     */
+    own_registration(node);
     if (node->phase == PHASE_UP) {
         keep_session(node);
         control_tick(node);
