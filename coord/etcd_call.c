@@ -11,6 +11,7 @@
 
 enum {
     CALL_BUDGET_MS = 3000, /* in which an election of etcd's is over */
+    CALL_LOGIN_MS = 5000,  /* without a byte, while etcd checks a password */
     CALL_PAUSE_MS = 50,    /* between two rounds through the endpoints */
 };
 
@@ -30,6 +31,10 @@ struct etcd_call {
     const struct clock *clock;     /* [const] */
     etcd_call_changed_fn *changed; /* [const] */
     void *arg;                     /* [const] */
+
+    /* One asks for a token, the others wait for it: a password costs etcd a tenth of a
+     * second of processor time, and who gave up asking is served nevertheless. */
+    pthread_mutex_t token_lock; /* before `lock`; held during I/O */
 
     pthread_mutex_t lock;
     char *token;         /* [lock] */
@@ -155,7 +160,8 @@ static enum verdict authenticate(struct etcd_call *call, struct etcd_answer *ans
 
     buf_init(&body, 64 * 1024);
     etcd_json_authenticate(&body, call->user, call->password ? call->password : "");
-    etcd_http_post(call->http, "/v3/auth/authenticate", &body, NULL, &reply);
+    etcd_http_post(call->http, "/v3/auth/authenticate", &body, NULL, CALL_LOGIN_MS,
+                   &reply);
     *endpoint = reply.endpoint;
     enum verdict verdict = judge(call->http, &reply, answer, rc);
     if (verdict == CALL_DONE && *rc == E_OUTCOME_UNKNOWN)
@@ -181,6 +187,17 @@ static enum verdict authenticate(struct etcd_call *call, struct etcd_answer *ans
     return verdict;
 }
 
+/* A copy of the token at hand; false: there is none. */
+static bool copy_token(struct etcd_call *call, char **token, int *rc)
+{
+    pthread_mutex_lock(&call->lock);
+    bool have = call->token != NULL;
+    *token = have ? strdup(call->token) : NULL;
+    pthread_mutex_unlock(&call->lock);
+    *rc = have && !*token ? -ENOMEM : 0;
+    return have;
+}
+
 /* The token at hand, else a new one. CALL_DONE and *rc; or CALL_NEXT. */
 static enum verdict get_token(struct etcd_call *call, struct etcd_answer *answer,
                               unsigned *endpoint, char **token, int *rc)
@@ -189,16 +206,14 @@ static enum verdict get_token(struct etcd_call *call, struct etcd_answer *answer
     *rc = 0;
     if (!call->user)
         return CALL_DONE;
-    pthread_mutex_lock(&call->lock);
-    bool have = call->token != NULL;
-    if (have)
-        *token = strdup(call->token);
-    pthread_mutex_unlock(&call->lock);
-    if (have) {
-        *rc = *token ? 0 : -ENOMEM;
+    if (copy_token(call, token, rc))
         return CALL_DONE;
-    }
-    return authenticate(call, answer, endpoint, token, rc);
+    pthread_mutex_lock(&call->token_lock);
+    enum verdict verdict = CALL_DONE;
+    if (!copy_token(call, token, rc))
+        verdict = authenticate(call, answer, endpoint, token, rc);
+    pthread_mutex_unlock(&call->token_lock);
+    return verdict;
 }
 
 void etcd_call_drop_token(struct etcd_call *call, const char *token)
@@ -220,7 +235,7 @@ static enum verdict attempt(struct etcd_call *call, const char *path,
     enum verdict verdict = get_token(call, answer, endpoint, &token, rc);
 
     if (verdict == CALL_DONE && *rc == 0) {
-        etcd_http_post(call->http, path, body, token, &reply);
+        etcd_http_post(call->http, path, body, token, 0, &reply);
         *endpoint = reply.endpoint;
         verdict = judge(call->http, &reply, answer, rc);
         if (verdict == CALL_DONE && *rc == 0) {
@@ -313,6 +328,7 @@ struct etcd_call *etcd_call_new(const struct etcd_call_params *params)
     call->reachable = true;
     call->answered_ms = params->clock->wall_ms(params->clock);
     pthread_mutex_init(&call->lock, NULL);
+    pthread_mutex_init(&call->token_lock, NULL);
     if ((params->user && !(call->user = strdup(params->user))) ||
         (params->password && !(call->password = strdup(params->password)))) {
         etcd_call_free(call);
@@ -331,5 +347,6 @@ void etcd_call_free(struct etcd_call *call)
     free(call->password);
     free(call->token);
     pthread_mutex_destroy(&call->lock);
+    pthread_mutex_destroy(&call->token_lock);
     free(call);
 }

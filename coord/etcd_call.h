@@ -10,7 +10,8 @@
  * It gives up after one round through the endpoints that began after 3 s; once etcd is
  * known to be unreachable, after the first round: then nobody waits for long.
  *
- * Thread-safe: one mutex, never held during I/O or callbacks.
+ * Thread-safe: one mutex, never held during I/O or callbacks, and one for who asks for
+ * a token.
  */
 #ifndef TOPICFS_ETCD_CALL_H
 #define TOPICFS_ETCD_CALL_H

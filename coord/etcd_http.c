@@ -27,6 +27,7 @@ struct etcd_handle {
     CURLM *multi;
     struct curl_slist *headers;
     struct buf *in;
+    int64_t silence_ms;  /* how long it may be without a byte */
     int64_t progress_ns; /* when something last came */
     int requests;        /* how often the request was about to be sent */
     int64_t sent_ns;
@@ -43,6 +44,7 @@ struct etcd_http {
     pthread_mutex_t lock;
     pthread_cond_t stop_cond;
     bool stopped;             /* [lock] */
+    bool answered;            /* [lock] once, whatever it was */
     unsigned current;         /* [lock] endpoint */
     uint64_t generation;      /* [lock] streams of an older one end */
     struct etcd_handle *idle; /* [lock] */
@@ -153,6 +155,7 @@ static void handle_give(struct etcd_http *http, struct etcd_handle *handle, bool
     while (*at != handle)
         at = &(*at)->next;
     *at = handle->next;
+    http->answered = http->answered || good;
     good = good && http->idle_count < HTTP_IDLE_MAX;
     if (good) {
         handle->next = http->idle;
@@ -322,7 +325,7 @@ static int run_call(struct etcd_http *http, struct etcd_handle *handle)
             return -ECANCELED;
         int64_t now = http->clock->mono_ns(http->clock);
         note_upload(handle, now, &uploaded);
-        int64_t left = HTTP_SILENCE_MS - (now - handle->progress_ns) / 1000000;
+        int64_t left = handle->silence_ms - (now - handle->progress_ns) / 1000000;
         if (left <= 0 || now - handle->sent_ns > HTTP_CALL_MS * INT64_C(1000000))
             return -ETIMEDOUT;
         if (curl_multi_poll(handle->multi, NULL, 0, (int)left, NULL) != CURLM_OK)
@@ -330,22 +333,33 @@ static int run_call(struct etcd_http *http, struct etcd_handle *handle)
     }
 }
 
-static void explain(const struct etcd_http *http, const struct etcd_handle *handle,
+/* A server that misses a certificate ends the connection; what is seen of that depends
+ * on the moment, and never says so. */
+static bool may_miss_certificate(struct etcd_http *http, int result)
+{
+    pthread_mutex_lock(&http->lock);
+    bool answered = http->answered;
+    pthread_mutex_unlock(&http->lock);
+    return result == -ECONNRESET && http->endpoints.tls && !http->cert_file &&
+           !answered;
+}
+
+static void explain(struct etcd_http *http, const struct etcd_handle *handle,
                     struct etcd_http_reply *reply)
 {
     const char *text = handle && handle->text[0]     ? handle->text
                        : reply->result == -ETIMEDOUT ? "no answer"
                                                      : strerrordesc_np(-reply->result);
-    /* All that GnuTLS says where the server misses a certificate. */
-    bool missed = text && strstr(text, "TLS fatal alert") && !http->cert_file;
+    bool missed = may_miss_certificate(http, reply->result);
 
     snprintf(reply->text, sizeof(reply->text), "%.60s: %.120s%s",
              http->endpoints.urls[reply->endpoint], text ? text : "failed",
-             missed ? " It may ask for a certificate: coord_cert, coord_key" : "");
+             missed ? " (it may ask for a certificate: coord_cert, coord_key)" : "");
 }
 
 void etcd_http_post(struct etcd_http *http, const char *path, const struct buf *body,
-                    const char *token, struct etcd_http_reply *reply)
+                    const char *token, int64_t silence_ms,
+                    struct etcd_http_reply *reply)
 {
     struct etcd_handle *handle;
     uint64_t generation;
@@ -355,6 +369,7 @@ void etcd_http_post(struct etcd_http *http, const char *path, const struct buf *
     reply->result = handle_take(http, &handle, &reply->endpoint, &generation);
     if (reply->result == 0) {
         handle->in = &reply->body;
+        handle->silence_ms = silence_ms > 0 ? silence_ms : HTTP_SILENCE_MS;
         reply->result = start(http, handle, reply->endpoint, path, body, token);
         if (reply->result == 0)
             reply->result = run_call(http, handle);

@@ -3,7 +3,7 @@
  * kept, TLS, time-outs. Knows nothing of what the bodies mean.
  *
  *     rc = etcd_http_open(&params, &http, why, sizeof(why));
- *     etcd_http_post(http, "/v3/kv/range", body, length, token, &reply);
+ *     etcd_http_post(http, "/v3/kv/range", &body, token, 0, &reply);
  *     if (reply.result != 0) etcd_http_move(http, reply.endpoint);
  *     etcd_http_reply_free(&reply);
  *     etcd_http_stop(http);      // whoever waits in here returns -ECANCELED
@@ -13,9 +13,9 @@
  * All calls and streams use the same endpoint: a member that is stopped leaves a stream
  * silent for ever, and only a call's time-out tells. etcd_http_move() ends the streams.
  *
- * A call fails after a second without a byte. It is sent once at most: where a kept
- * connection turns out to be dead, libcurl would send it again, but a change must not
- * be.
+ * A call fails after a second without a byte, or as long as it says. It is sent once at
+ * most: where a kept connection turns out to be dead, libcurl would send it again, but
+ * a change must not be.
  *
  * Thread-safe: one mutex, never held during I/O. A stream belongs to one thread.
  */
@@ -69,9 +69,11 @@ const char *etcd_http_password(const struct etcd_http *http);
 /* The text of the endpoint, for messages; borrowed. */
 const char *etcd_http_name(const struct etcd_http *http, unsigned endpoint);
 
-/* One attempt. `token` may be NULL. Fills *reply in any case. */
+/* One attempt. `token` may be NULL. silence_ms: how long it may be without a byte; 0: a
+ * second. Fills *reply in any case. */
 void etcd_http_post(struct etcd_http *http, const char *path, const struct buf *body,
-                    const char *token, struct etcd_http_reply *reply);
+                    const char *token, int64_t silence_ms,
+                    struct etcd_http_reply *reply);
 void etcd_http_reply_free(struct etcd_http_reply *reply);
 
 /* Goes on to the next endpoint, unless somebody already left this one; ends the streams
