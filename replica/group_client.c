@@ -345,6 +345,24 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* All that may be parked is: the oldest is taken back, and goes along with what is due.
+ */
+static int64_t make_room(struct group_shard *shard, int64_t now)
+{
+    struct group_lane *oldest = &shard->beat_lanes[0];
+    for (size_t i = 1; i < GROUP_BEAT_LANES; i++) {
+        if (shard->beat_lanes[i].sent_ms < oldest->sent_ms) {
+            oldest = &shard->beat_lanes[i];
+        }
+    }
+    if (now - oldest->sent_ms < GROUP_ROOM_MS) {
+        return oldest->sent_ms + GROUP_ROOM_MS;
+    }
+    group_lane_recall(oldest);
+    group_lane_send_beats(oldest);
+    return INT64_MAX;
+}
+
 static int64_t step_shard(struct group_client *client, struct group_shard *shard)
 {
     int64_t now = group_client_now(client);
@@ -365,6 +383,9 @@ static int64_t step_shard(struct group_client *client, struct group_shard *shard
     }
     for (size_t i = 0; shard->due && i < GROUP_BEAT_LANES; i++) {
         group_lane_send_beats(&shard->beat_lanes[i]);
+    }
+    if (shard->due && shard->retry_ms <= now) {
+        due = earlier(due, make_room(shard, now));
     }
     /* A failed attempt set it. */
     return shard->retry_ms > now ? earlier(due, shard->retry_ms) : due;

@@ -11,6 +11,7 @@ enum {
     GROUP_BEAT_LANES = 4,
     GROUP_BACKOFF_MS = 20,
     GROUP_BACKOFF_MAX_MS = 500,
+    GROUP_ROOM_MS = 20,   /* so long a parked beat is left alone at least */
     GROUP_LOOK_MS = 1000, /* should a notice be lost */
     GROUP_IN_LANE_MAX = 4096,
 };

@@ -1,4 +1,5 @@
 /* Groups on one node, with its coordinator: members, and calls. */
+#include "replica/group_coordinator.h"
 #include "replica/partition_internal.h"
 #include "tests/unit/support/group_user.h"
 #include "tests/unit/support/node.h"
@@ -697,6 +698,30 @@ static void test_churn(void **state)
     }
 }
 
+/* However many groups of one shard begin at once: none waits for the beats of the
+ * others to come back. */
+static void test_many_groups(void **state)
+{
+    enum { GROUPS = 12 };
+    struct fixture *f = *state;
+    struct group_user *users[GROUPS];
+    int64_t begin_ms = clock_mono_ms(&clock_real);
+    int count = 0;
+    for (int i = 0; count < GROUPS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "g%d", i);
+        if (group_wire_shard(name, GROUP_SHARDS) == 0) {
+            users[count] = join(f, name);
+            group_user_until_partitions(users[count], 4);
+            count++;
+        }
+    }
+    assert_in_range(clock_mono_ms(&clock_real) - begin_ms, 0, 2000);
+    for (int i = 0; i < GROUPS; i++) {
+        group_user_leave(users[i]);
+    }
+}
+
 static void test_metrics(void **state)
 {
     struct fixture *f = *state;
@@ -748,6 +773,7 @@ int main(void)
         TEST(test_chunks),
         TEST(test_metrics),
         TEST(test_churn),
+        TEST(test_many_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
