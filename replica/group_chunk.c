@@ -105,7 +105,8 @@ static int64_t end_of(const struct batch *batch)
     return batch->position + batch->length;
 }
 
-/* The last batch of the run from `first` on whose offsets have no gap, up to `end`. */
+/* The last batch of the run from `first` on that is of one leader epoch, and whose
+ * offsets have no gap, up to `end`. */
 static int last_of_run(const struct reading *reading, const struct batch *first,
                        int64_t end, struct batch *last)
 {
@@ -117,7 +118,8 @@ static int last_of_run(const struct reading *reading, const struct batch *first,
         if (rc) {
             return rc;
         }
-        if (next.base_offset != last->base_offset + last->message_count) {
+        if (next.base_offset != last->base_offset + last->message_count ||
+            next.leader_epoch != first->leader_epoch) {
             break;
         }
         *last = next;
@@ -125,8 +127,9 @@ static int last_of_run(const struct reading *reading, const struct batch *first,
     return 0;
 }
 
-/* Cuts at the first gap of offsets that compaction left. */
-static int cut_at_gap(struct reading *reading, const struct batch *first,
+/* Cuts at the first gap of offsets that compaction left, and where another leader epoch
+ * begins: a commit of any of the lines is to carry the epoch of its message. */
+static int cut_to_run(struct reading *reading, const struct batch *first,
                       int64_t first_offset, struct batch *last)
 {
     int64_t position = reading->place->position;
@@ -142,7 +145,8 @@ static int cut_at_gap(struct reading *reading, const struct batch *first,
     }
     /* Offsets rise by one a line or more: with as many lines there is no gap. */
     size_t lines = lines_count(bytes_of(reading), (size_t)(last->position - position));
-    if (last->base_offset == first_offset + (int64_t)lines) {
+    if (last->base_offset == first_offset + (int64_t)lines &&
+        last->leader_epoch == first->leader_epoch) {
         return 0;
     }
     rc = last_of_run(reading, first, end, last);
@@ -174,7 +178,7 @@ int group_chunk_read(struct partition *partition, struct chunk_place *place,
     }
     int64_t offset =
         place->position == first.position ? first.base_offset : place->offset;
-    rc = cut_at_gap(&reading, &first, offset, &last);
+    rc = cut_to_run(&reading, &first, offset, &last);
     if (rc) {
         cut_to(&reading, 0);
         return rc;

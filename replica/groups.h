@@ -166,7 +166,7 @@ struct group_chunk {
     int64_t first_offset;
     int64_t next_offset; /* first_offset + count: a chunk has no gaps */
     uint32_t count;
-    int32_t leader_epoch; /* of its last batch */
+    int32_t leader_epoch; /* of all of it */
     int64_t timestamp_ms; /* of its first batch; of all with `one_batch` */
 };
 

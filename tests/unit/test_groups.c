@@ -294,6 +294,33 @@ static void test_restart_goes_on(void **state)
     group_user_leave(user);
 }
 
+/* A commit carries the epoch of the message before it, not of others that were read in
+ * the same go: the next member's would seem to go back. */
+static void test_epochs_of_commits(void **state)
+{
+    struct fixture *f = *state;
+    struct group_chunk chunk;
+    append(f, 1, "a\nb\nc\n");
+    restart(f); /* to be in a later epoch */
+    append(f, 1, "d\n");
+    struct group_user *user = join(f, "g");
+    expect(user, "a\nb\nc\n", &chunk);
+    assert_int_equal(group_member_finish(user->member, &chunk, 1), 0);
+    assert_int_equal(group_user_sync(user), 0);
+    group_user_leave(user);
+    user = join(f, "g");
+    user->take_bytes = 3;
+    expect(user, "b\n", &chunk);
+    assert_int_equal(group_user_finish(user, &chunk), 0);
+    assert_int_equal(group_user_sync(user), 0);
+    assert_int_equal(group_user_offset(f->groups, "g", 1), 2);
+    group_user_leave(user);
+    user = join(f, "g");
+    expect(user, "c\n", &chunk);
+    expect(user, "d\n", &chunk);
+    group_user_leave(user);
+}
+
 static void test_calls(void **state)
 {
     struct fixture *f = *state;
@@ -760,6 +787,7 @@ int main(void)
         TEST(test_manual),
         TEST(test_max_poll),
         TEST(test_restart_goes_on),
+        TEST(test_epochs_of_commits),
         TEST(test_calls),
         TEST(test_locate),
         TEST(test_deleted_before_it_was_read),
