@@ -10,6 +10,7 @@ from report import Line
 
 NODES = 3
 SESSION_S = 6  # the default of session_timeout_ms
+REST_S = 10.5  # a node whose dead process was noticed is not noticed so again for 10 s
 
 
 def client_lines(bench, results, what, figure, bounds):
@@ -160,17 +161,30 @@ def outage(topic, fail):
     return leader, seconds
 
 
+def rested_topic(cluster, killed):
+    """A topic whose leader was not killed lately: else its session would have to end."""
+    while True:
+        topic = cluster.new_topic()
+        if time.monotonic() - killed.get(topic.leader(), float("-inf")) > REST_S:
+            return topic
+        cluster.delete_topic(topic)
+        time.sleep(0.2)
+
+
 def kill_leader(bench):
     """kill -9 of a leader: until writes go on, default settings, at least 50 times"""
     seconds = []
+    killed = {}
     with Cluster(bench.work, "cluster-kill") as cluster:
         for _ in bench.rounds(5 if bench.quick else 50):
             # A new one each time: for the same cause a partition moves once in 10 s only.
-            with cluster.topic() as topic:
-                leader, took = outage(topic, cluster.kill)
-                seconds.append(took)
-                cluster.restart(leader)
-                topic.settle()
+            topic = rested_topic(cluster, killed)
+            leader, took = outage(topic, cluster.kill)
+            killed[leader] = time.monotonic()
+            seconds.append(took)
+            cluster.restart(leader)
+            topic.settle()
+            cluster.delete_topic(topic)
     peer = bench.peer("failover_s")
     lines = [Line("kill -9 of a leader: until writes go on", "s", seconds, *peer, most=0.5)]
     for name, part in (("p90", 0.9), ("max", 1.0)):
@@ -210,6 +224,7 @@ class Failover:
         self._topic = cluster.new_topic(flush="os")
         self._states = cluster.key(f"brokers/topics/{self._topic.name}/partitions/")
         self._others = cluster.others(self.VICTIM)
+        self._killed = float("-inf")
 
     def _all(self, accept):
         states = self._cluster.etcd.get(self._states).values()
@@ -250,7 +265,9 @@ class Failover:
         writers = [Writer(log, "line") for log in logs]
         for writer in writers:
             writer.acknowledgement(time.monotonic())
+        time.sleep(max(0, self._killed + REST_S - time.monotonic()))
         begin, gone = cluster.kill(self.VICTIM)
+        self._killed = gone
         written = max(writer.acknowledgement(gone) for writer in writers)
         led = self._await_leaders(watch)
         detected = self._detected(watch)
