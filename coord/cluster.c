@@ -90,17 +90,26 @@ void cluster_republish(struct cluster *cluster)
     pthread_mutex_unlock(&cluster->publish_lock);
 }
 
-/* The store's thread: a lost session fences this node at once. */
-static void on_store_status(void *arg, const struct store_status *status)
+bool cluster_note_session(struct cluster *cluster, const struct store_status *status)
 {
-    struct cluster *cluster = arg;
+    bool lost;
 
     pthread_mutex_lock(&cluster->publish_lock);
     if (status->session_lost && !cluster->session_lost) {
         cluster->session_lost = true;
         publish(cluster, NULL, 0, cluster->snapshot->shown.revision);
     }
+    lost = cluster->session_lost;
     pthread_mutex_unlock(&cluster->publish_lock);
+    return lost;
+}
+
+/* The store's thread: a lost session fences this node at once. */
+static void on_store_status(void *arg, const struct store_status *status)
+{
+    struct cluster *cluster = arg;
+
+    (void)cluster_note_session(cluster, status);
     cluster_wake(cluster);
 }
 
@@ -438,16 +447,20 @@ int cluster_join(struct cluster *cluster, char *why, size_t why_size)
     if (!cluster->shared || cluster->loop_runs)
         return 0;
     cluster_explain(why, why_size, "%s", "");
-    rc = cluster_register(cluster, true, why, why_size);
+    rc = cluster_keep_session(cluster);
+    if (rc == 0)
+        rc = cluster_register(cluster, true, why, why_size);
+    /* From here on the loop registers anew: this may be gone before it is shown. */
+    if (rc == 0)
+        rc = cluster_loop_start(cluster);
     if (rc == 0 && !cluster_wait(cluster, SHOW_WAIT_MS, registered_self, NULL)) {
+        cluster_loop_stop(cluster);
         cluster_explain(why, why_size,
                         "coord=%s: the store took this node's registration, but its "
-                        "watch does not report it",
+                        "watch does not report it, or it does not last",
                         cluster->params.config->coord);
         rc = E_STORE_UNREACHABLE;
     }
-    if (rc == 0)
-        rc = cluster_loop_start(cluster);
     if (rc == 0 && cluster->params.config->role != ROLE_CLIENT &&
         !cluster_wait(cluster, ELECT_WAIT_MS, has_controller, NULL))
         diag(DIAG_INFO, "cluster: no controller yet");

@@ -64,29 +64,6 @@ static bool wait_round(struct cluster *cluster)
     return go_on;
 }
 
-/* 0: a session that is not known to be lost. */
-static int keep_session(struct loop *loop)
-{
-    struct cluster *cluster = loop->cluster;
-    bool lost;
-    int rc;
-
-    pthread_mutex_lock(&cluster->publish_lock);
-    lost = cluster->session_lost;
-    pthread_mutex_unlock(&cluster->publish_lock);
-    if (!lost)
-        return 0;
-    rc = cluster->store->ops->session_open(cluster->store,
-                                           cluster->params.config->session_timeout_ms);
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&cluster->publish_lock);
-    cluster->session_lost = false;
-    cluster->own_epoch = 0;
-    pthread_mutex_unlock(&cluster->publish_lock);
-    return 0;
-}
-
 static int keep_registration(struct loop *loop)
 {
     struct cluster *cluster = loop->cluster;
@@ -132,7 +109,7 @@ static int stand_for_election(struct loop *loop, const struct snapshot *snapshot
 static int act(struct loop *loop, const struct snapshot **snapshot)
 {
     struct cluster *cluster = loop->cluster;
-    int rc = keep_session(loop);
+    int rc = cluster_keep_session(cluster);
 
     if (rc == 0 && registration_gone(cluster, *snapshot)) {
         rc = keep_registration(loop);

@@ -55,6 +55,26 @@ void cluster_describe_self(const struct cluster *cluster, struct registration *o
     snprintf(out->instance, sizeof(out->instance), "%s", cluster->instance);
 }
 
+/* Asks, for what the listener is told may be older than the session. */
+int cluster_keep_session(struct cluster *cluster)
+{
+    struct store_status status;
+    int rc;
+
+    cluster->store->ops->status(cluster->store, &status);
+    if (!cluster_note_session(cluster, &status))
+        return 0;
+    rc = cluster->store->ops->session_open(cluster->store,
+                                           cluster->params.config->session_timeout_ms);
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&cluster->publish_lock);
+    cluster->session_lost = false;
+    cluster->own_epoch = 0;
+    pthread_mutex_unlock(&cluster->publish_lock);
+    return 0;
+}
+
 /* What the store holds under brokers/ids/<self> and controller, read now. */
 struct occupancy {
     int64_t registration_revision; /* create revision; 0: free */

@@ -99,6 +99,9 @@ bool cluster_again(int *rc, int *attempts);
 const struct snapshot *cluster_get(struct cluster *cluster); /* with a reference */
 /* Makes the snapshot anew, after a change of own_epoch or session_lost. */
 void cluster_republish(struct cluster *cluster);
+/* Fences this node if the store says that the session is lost. Is it, or was it and
+ * none was opened since? Any thread. */
+bool cluster_note_session(struct cluster *cluster, const struct store_status *status);
 /* [lock, released during calls] Shows queued snapshots to subscribers, in order. */
 void cluster_notify(struct cluster *cluster);
 int cluster_notifier_start(struct cluster *cluster);
@@ -127,6 +130,12 @@ void cluster_describe_self(const struct cluster *cluster, struct registration *o
  * directory is replaced if `replace`. 0; E_NODE_ID_TAKEN; what the store returns.
  */
 int cluster_register(struct cluster *cluster, bool replace, char *why, size_t why_size);
+/*
+ * Opens a new session if the present one is lost; what this process registered counts
+ * no longer then. 0: there is one that is not known to be lost; or what the store
+ * returns. One thread at a time: the loop, or cluster_join() before it.
+ */
+int cluster_keep_session(struct cluster *cluster);
 /* Ends the registration that an earlier incarnation of this node left. Likewise. */
 int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 /* Becomes controller if nobody is. 0, E_CONFLICT, or what the store returns. */

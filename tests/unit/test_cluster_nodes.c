@@ -275,6 +275,118 @@ static void test_reported_dead_registers_anew(void **state)
     assert_true(rig_is(rig, 2, rig_is_member, NULL));
 }
 
+static void until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch)
+{
+    for (int i = 0; i < 5000 && self_epoch(rig, id) <= epoch; i++)
+        rig_pause();
+    assert_true(self_epoch(rig, id) > epoch);
+}
+
+static bool has_revision(const struct cluster_snapshot *snapshot, const void *arg)
+{
+    return snapshot->revision >= *(const int64_t *)arg;
+}
+
+/* Another program ends the registration of node 2, and node 2 sees that. Returns the
+ * revision at which it ended. */
+static int64_t end_registration(struct cluster_rig *rig)
+{
+    static const char key[] = "/topicfs/default/brokers/ids/2";
+    char *value = NULL;
+    int64_t ended;
+
+    for (int i = 0; i < 5000 && !value; i++) {
+        value = shared_backend_get(rig->backend, key);
+        rig_pause();
+    }
+    assert_non_null(value);
+    free(value);
+    shared_backend_put(rig->backend, key, NULL);
+    ended = shared_backend_revision(rig->backend);
+    rig_until(rig, 2, has_revision, &ended);
+    return ended;
+}
+
+/* The watch is quicker than the answer to the registration. */
+static void test_gone_before_the_answer_registers_anew(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t ended;
+
+    shared_store_fault(rig->nodes[2].store, SHARED_ANSWER_LATE, "brokers/ids/2");
+    (void)end_registration(rig);
+    ended = end_registration(rig);
+    shared_store_answer(rig->nodes[2].store);
+    until_registered_anew(rig, 2, ended);
+}
+
+struct joining {
+    struct cluster *cluster;
+    char why[500];
+    int rc;
+};
+
+static void *join(void *arg)
+{
+    struct joining *joining = arg;
+
+    joining->rc = cluster_join(joining->cluster, joining->why, sizeof(joining->why));
+    return NULL;
+}
+
+static void test_gone_before_the_answer_joins_all_the_same(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct joining joining = {.rc = 0};
+    pthread_t thread;
+    int64_t ended;
+
+    rig_start(rig, 1);
+    rig->nodes[2].join_later = true;
+    rig_start(rig, 2);
+    joining.cluster = rig->nodes[2].cluster;
+    shared_store_fault(rig->nodes[2].store, SHARED_ANSWER_LATE, "brokers/ids/2");
+    assert_int_equal(pthread_create(&thread, NULL, join, &joining), 0);
+    ended = end_registration(rig);
+    shared_store_answer(rig->nodes[2].store);
+    pthread_join(thread, NULL);
+    assert_string_equal(joining.why, "");
+    assert_int_equal(joining.rc, 0);
+    until_registered_anew(rig, 2, ended);
+}
+
+/* Recovery may take longer than the session lasts. */
+static void test_session_lost_before_it_joins(void **state)
+{
+    struct cluster_rig *rig = *state;
+
+    rig->nodes[2].join_later = true;
+    rig_start(rig, 2);
+    shared_store_end_session(rig->nodes[2].store, true);
+    assert_int_equal(cluster_join(rig->nodes[2].cluster, rig->why, 500), 0);
+    assert_true(rig_is(rig, 2, rig_is_member, NULL));
+}
+
+/* What the listener heard was of the session before. */
+static void test_session_lost_unheard_registers_anew(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t before = self_epoch(rig, 2);
+
+    shared_store_end_session(rig->nodes[2].store, false);
+    until_registered_anew(rig, 2, before);
+}
+
+static void test_session_lost_as_it_opens_registers_anew(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t before = self_epoch(rig, 2);
+
+    shared_store_short_session(rig->nodes[2].store);
+    shared_store_end_session(rig->nodes[2].store, true);
+    until_registered_anew(rig, 2, before);
+}
+
 /* Reports the present incarnation; a race that was lost is no answer. */
 static int report_dead(struct cluster_rig *rig, int by, int32_t id)
 {
@@ -287,12 +399,6 @@ static int report_dead(struct cluster_rig *rig, int by, int32_t id)
             return rc;
         rig_pause();
     }
-}
-
-static void until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch)
-{
-    while (self_epoch(rig, id) <= epoch)
-        rig_pause();
 }
 
 /* Whoever reports: the limit is the cluster's. */
@@ -638,6 +744,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unreachable_store_is_a_clear_error,
                                         setup_empty, teardown),
         NODES_TEST(test_lost_session_fences_and_registers_anew),
+        NODES_TEST(test_gone_before_the_answer_registers_anew),
+        cmocka_unit_test_setup_teardown(test_gone_before_the_answer_joins_all_the_same,
+                                        setup_empty, teardown),
+        cmocka_unit_test_setup_teardown(test_session_lost_before_it_joins, setup_empty,
+                                        teardown),
+        NODES_TEST(test_session_lost_unheard_registers_anew),
+        NODES_TEST(test_session_lost_as_it_opens_registers_anew),
         NODES_TEST(test_reported_dead_registers_anew),
         NODES_TEST(test_report_moves_a_partition_once_in_ten_seconds),
         NODES_TEST(test_report_ends_a_registration_once_in_ten_seconds),

@@ -24,6 +24,8 @@ struct client {
     bool used, cut, hold;
     enum shared_fault fault;
     char fault_part[128];
+    bool answer_waits; /* a commit is done and waits with its answer */
+    bool short_session;
     int64_t lease, ttl_ns, deadline_ns; /* lease 0: no session */
     bool lost;
     int64_t silent_since_ms;
@@ -251,6 +253,16 @@ static void keep_alive(struct shared_backend *backend, struct client *client)
     }
 }
 
+/* [lock, released during the call] */
+static void end_session(struct client *client, bool told)
+{
+    end_lease(client->backend, client->lease);
+    client->ttl_ns = 0;
+    client->lost = true;
+    if (told)
+        tell_status(client);
+}
+
 static void *run_backend(void *arg)
 {
     struct shared_backend *backend = arg;
@@ -457,7 +469,10 @@ static int shared_commit(struct store *store, const struct store_txn *txn,
     else
         apply(backend, client, txn);
     *revision = backend->revision;
+    client->answer_waits = rc == 0 && fault == SHARED_ANSWER_LATE;
     pthread_cond_broadcast(&backend->changed);
+    while (client->answer_waits && !client->closing)
+        pthread_cond_wait(&backend->changed, &backend->lock);
     pthread_mutex_unlock(&backend->lock);
     return rc == 0 && fault == SHARED_UNKNOWN_DONE ? E_OUTCOME_UNKNOWN : rc;
 }
@@ -532,6 +547,9 @@ static int shared_session_open(struct store *store, int64_t ttl_ms)
         client->ttl_ns = ttl_ms * 1000000;
         client->deadline_ns = backend_mono(&backend->clock) + client->ttl_ns;
         client->lost = false;
+        if (client->short_session)
+            end_session(client, true);
+        client->short_session = false;
     }
     pthread_mutex_unlock(&backend->lock);
     return rc;
@@ -643,6 +661,37 @@ void shared_store_fault(struct store *store, enum shared_fault fault, const char
     pthread_mutex_lock(&client->backend->lock);
     client->fault = fault;
     memcpy(client->fault_part, part, strlen(part) + 1);
+    pthread_mutex_unlock(&client->backend->lock);
+}
+
+void shared_store_answer(struct store *store)
+{
+    struct client *client = client_of(store);
+    struct shared_backend *backend = client->backend;
+
+    pthread_mutex_lock(&backend->lock);
+    while (!client->answer_waits)
+        pthread_cond_wait(&backend->changed, &backend->lock);
+    client->answer_waits = false;
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
+void shared_store_end_session(struct store *store, bool told)
+{
+    struct client *client = client_of(store);
+
+    pthread_mutex_lock(&client->backend->lock);
+    end_session(client, told);
+    pthread_mutex_unlock(&client->backend->lock);
+}
+
+void shared_store_short_session(struct store *store)
+{
+    struct client *client = client_of(store);
+
+    pthread_mutex_lock(&client->backend->lock);
+    client->short_session = true;
     pthread_mutex_unlock(&client->backend->lock);
 }
 

@@ -39,9 +39,19 @@ enum shared_fault {
     SHARED_NONE,
     SHARED_UNKNOWN_DONE, /* E_OUTCOME_UNKNOWN, and it happened */
     SHARED_UNKNOWN_NOT,  /* E_OUTCOME_UNKNOWN, and it did not */
+    SHARED_ANSWER_LATE,  /* it happens, the answer waits for shared_store_answer() */
 };
 /* The next commit of this store that puts or deletes a key which contains `part`. */
 void shared_store_fault(struct store *store, enum shared_fault fault, const char *part);
+/* A commit whose answer is late gets it; waits until there is one. */
+void shared_store_answer(struct store *store);
+
+/* The session ends although this store keeps it alive. `told`: the listener hears it.
+ */
+void shared_store_end_session(struct store *store, bool told);
+/* The next session that is opened ends, and the listener hears it, before
+ * session_open() returns. */
+void shared_store_short_session(struct store *store);
 
 /* What the store holds, as another program would see and change it. NULL: absent; freed
  * by the caller. value NULL: deletes. */
