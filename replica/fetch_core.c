@@ -172,6 +172,15 @@ bool fetch_may_hold(const struct fetch_request *request,
     return request->patient && brings_nothing(request, answer);
 }
 
+bool fetch_replaces(const struct fetch_request *newer,
+                    const struct fetch_request *older)
+{
+    return newer->follower == older->follower &&
+           (newer->broker_epoch != older->broker_epoch
+                ? newer->broker_epoch > older->broker_epoch
+                : newer->sequence > older->sequence);
+}
+
 void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
                  int64_t log_start, const struct fetch_request *request,
                  struct fetch_answer *answer)

@@ -68,6 +68,11 @@ bool fetch_may_wait(const struct fetch_request *request,
 bool fetch_may_hold(const struct fetch_request *request,
                     const struct fetch_answer *answer);
 
+/* Is the older request of no use any more, now that the same node sent the newer one?
+ * For a replica its sequence says so, too; an observer's is kept nowhere. */
+bool fetch_replaces(const struct fetch_request *newer,
+                    const struct fetch_request *older);
+
 /* The answer to a request that waited, by what is true now. It counts nothing. */
 void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
                  int64_t log_start, const struct fetch_request *request,

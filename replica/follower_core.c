@@ -19,14 +19,14 @@ bool follower_request(struct partition_core *core, const struct epoch_list *epoc
         .log_start = log_start,
         .flush_to = core->flush_to,
     };
+    if (core->leader_high_watermark < 0) {
+        out->high_watermark = -1; /* what it is at all is news */
+    }
     if (!core->flush_counts) {
         out->acknowledged_offset = core->flushed_offset;
     }
     if (core->remote) {
         out->acknowledged_offset = FETCH_OBSERVES;
-        if (core->leader_high_watermark < 0) {
-            out->high_watermark = -1; /* what it is at all is news */
-        }
     }
     return true;
 }

@@ -22,6 +22,32 @@ static bool may_hold(const struct partition *partition,
            fetch_may_hold(request, answer);
 }
 
+/* [lock] */
+static void release(struct partition *partition, struct fetch_waiter *waiter,
+                    struct released *released)
+{
+    DL_DELETE(partition->fetches, waiter);
+    waiter->parked = false;
+    DL_APPEND(released->fetches, waiter);
+}
+
+/* [lock] What carried this partition for the same node before ends. Its other
+ * partitions are asked for anew, too; and a node sends a leader only so many requests
+ * at a time. */
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): utlist's macros
+static void end_replaced(struct partition *partition,
+                         const struct fetch_request *request, struct released *released)
+{
+    struct fetch_waiter *waiter;
+    struct fetch_waiter *next;
+    DL_FOREACH_SAFE(partition->fetches, waiter, next)
+    {
+        if (fetch_replaces(request, &waiter->request)) {
+            release(partition, waiter, released);
+        }
+    }
+}
+
 void partition_fetch(struct partition *partition, const struct fetch_request *request,
                      struct fetch_answer *answer, bool *hold)
 {
@@ -31,6 +57,9 @@ void partition_fetch(struct partition *partition, const struct fetch_request *re
     pthread_mutex_lock(&partition->lock);
     fetch_take(&partition->core, &partition->epochs, start, request, now_ms, answer);
     partition_collect(partition, &released);
+    if (answer->kind != FETCH_ERROR) {
+        end_replaced(partition, request, &released);
+    }
     /* One that is not in sync may be by now. */
     released.tell = released.tell ||
                     (partition->core.role == ROLE_LEADER &&
@@ -87,9 +116,7 @@ void partition_collect_fetches(struct partition *partition, struct released *rel
     DL_FOREACH_SAFE(partition->fetches, waiter, next)
     {
         if (!may_wait(partition, waiter, start)) {
-            DL_DELETE(partition->fetches, waiter);
-            waiter->parked = false;
-            DL_APPEND(released->fetches, waiter);
+            release(partition, waiter, released);
         }
     }
 }

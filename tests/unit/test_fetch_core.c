@@ -65,6 +65,27 @@ static void test_epochs_are_checked_both_ways(void **state)
     epochs_free(&rig.epochs);
 }
 
+/* The request that another one of the same node took over from, replica or not. */
+static void test_a_newer_request_replaces_an_older(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    const struct fetch_request older = request_of(&rig, 10, 5);
+    struct fetch_request newer = request_of(&rig, 10, 5);
+    newer.acknowledged_offset = FETCH_OBSERVES;
+    assert_true(fetch_replaces(&newer, &older));
+    assert_false(fetch_replaces(&older, &newer));
+    assert_false(fetch_replaces(&older, &older));
+    /* Each incarnation counts anew. */
+    newer.broker_epoch++;
+    newer.sequence = 0;
+    assert_true(fetch_replaces(&newer, &older));
+    assert_false(fetch_replaces(&older, &newer));
+    newer.follower = 3;
+    assert_false(fetch_replaces(&newer, &older));
+    epochs_free(&rig.epochs);
+}
+
 /* A node that is no replica may read along, and a replica that says so counts nothing.
  */
 static void test_an_observer_counts_nothing(void **state)
@@ -245,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_patient_follower_is_kept_for_a_watermark_alone),
         cmocka_unit_test(test_epochs_are_checked_both_ways),
+        cmocka_unit_test(test_a_newer_request_replaces_an_older),
         cmocka_unit_test(test_an_observer_counts_nothing),
         cmocka_unit_test(test_a_stale_incarnation_counts_nothing),
         cmocka_unit_test(test_a_late_request_is_ignored),

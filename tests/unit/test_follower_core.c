@@ -52,6 +52,29 @@ static void test_what_is_asked(void **state)
     epochs_free(&rig.epochs);
 }
 
+/* A leader keeps a request that has its high watermark until there is news. Where that
+ * is not known it must not: readers may wait for nothing else. */
+static void test_a_high_watermark_not_heard_yet_is_asked_for(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new();
+    struct fetch_answer answer = answer_of(&rig, FETCH_DATA);
+    answer.log_end = 10;
+    answer.high_watermark = 5; /* as here */
+    for (int32_t epoch = 7; epoch <= 8; epoch++) {
+        assert_int_equal(rig.core.leader_epoch, epoch);
+        assert_true(follower_request(&rig.core, &rig.epochs, 0, &rig.request));
+        assert_false(fetch_may_wait(&rig.request, &answer));
+        follower_heard(&rig.core, &answer);
+        assert_true(follower_request(&rig.core, &rig.epochs, 0, &rig.request));
+        assert_int_equal(rig.request.high_watermark, 5);
+        assert_true(fetch_may_wait(&rig.request, &answer));
+        const struct leadership next = core_rig_state(3, 8, 3);
+        assert_int_equal(core_rig_lead(&rig.core, &next, 101, 0), 0);
+    }
+    epochs_free(&rig.epochs);
+}
+
 static void test_only_the_newest_request_is_answered(void **state)
 {
     (void)state;
@@ -212,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_asked),
+        cmocka_unit_test(test_a_high_watermark_not_heard_yet_is_asked_for),
         cmocka_unit_test(test_only_the_newest_request_is_answered),
         cmocka_unit_test(test_the_leaders_word_counts_once_the_logs_agree),
         cmocka_unit_test(test_it_cuts_where_the_logs_part),
