@@ -48,6 +48,20 @@ static void end_replaced(struct partition *partition,
     }
 }
 
+/* [lock] */
+static bool is_replaced(const struct partition *partition,
+                        const struct fetch_request *request)
+{
+    const struct fetch_waiter *waiter;
+    DL_FOREACH(partition->fetches, waiter)
+    {
+        if (fetch_replaces(&waiter->request, request)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void partition_fetch(struct partition *partition, const struct fetch_request *request,
                      struct fetch_answer *answer, bool *hold)
 {
@@ -84,14 +98,18 @@ static bool may_wait(struct partition *partition, const struct fetch_waiter *wai
 
 bool partition_fetch_park(struct partition *partition, struct fetch_waiter *waiter)
 {
+    struct released released = {0};
     int64_t start = log_start(partition);
     pthread_mutex_lock(&partition->lock);
-    bool parked = may_wait(partition, waiter, start);
+    bool parked =
+        may_wait(partition, waiter, start) && !is_replaced(partition, &waiter->request);
     waiter->parked = parked;
     if (parked) {
+        end_replaced(partition, &waiter->request, &released); /* parked since */
         DL_APPEND(partition->fetches, waiter);
     }
     pthread_mutex_unlock(&partition->lock);
+    partition_release(partition, &released);
     return parked; /* the waiter may be gone by now */
 }
 

@@ -42,8 +42,8 @@ void partition_fetch(struct partition *partition, const struct fetch_request *re
                      struct fetch_answer *answer, bool *hold);
 
 struct fetch_waiter {
-    /* There is something new for the follower, or this node leads no more. Runs once,
-     * on the thread that made the news. */
+    /* There is something new for the follower, or this node leads no more, or a newer
+     * request of the same node came. Runs once, on the thread that made the news. */
     void (*news)(struct fetch_waiter *waiter);
     struct fetch_request request;
     bool hold; /* a higher watermark alone is no news; who parks it sees to the end */
@@ -52,7 +52,8 @@ struct fetch_waiter {
     struct fetch_waiter *prev, *next;
 };
 
-/* true: parked, news() will be called once. false: there is news already. */
+/* true: parked, news() will be called once. false: there is news already, or a newer
+ * request of the same node. */
 bool partition_fetch_park(struct partition *partition, struct fetch_waiter *waiter);
 /* true: news() was not and will not be called. */
 bool partition_fetch_cancel(struct partition *partition, struct fetch_waiter *waiter);

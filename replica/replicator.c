@@ -13,13 +13,17 @@ enum {
     CALLS_PER_LEADER = 3,
     WAIT_MS = 500,         /* how long a leader may keep a request without news */
     CALL_MARGIN_MS = 5000, /* on top of that, for the answer to come through */
-    PAUSE_MS = 50,         /* after a refusal */
     RETRY_MS = 100,        /* after a call that failed */
     TAKEOVER_MS = 5,       /* a request that is younger may be bringing data */
     IDLE_MS = 1000,
     PARTITION_BYTES = 1 << 20,
     FETCH_BYTES = 8 << 20,
 };
+
+/* After the first refusal, the second in a row, and so on: that a leader does not know
+ * yet of a new partition, or of its leadership, is over soon. */
+enum { PAUSES = 5 };
+static const int64_t pauses_ms[PAUSES] = {2, 5, 12, 25, 50};
 
 struct fetch_call;
 
@@ -32,6 +36,7 @@ struct follow {
     int32_t leader; /* whose ready list it is on, or whom the call goes to */
     bool ready;     /* on that list */
     int64_t due_ms; /* paused until then; 0: not */
+    size_t pauses;  /* in a row: the last one was by pauses_ms[pauses - 1] */
     struct follow *prev, *next;
     UT_hash_handle hh; /* by partition */
 };
@@ -58,9 +63,9 @@ struct fetch_leader {
 struct replicator {
     struct replicator_params params; /* [const] */
     struct peer_thread thread;
-    struct follow *follows;       /* [thread] */
-    struct follow *paused;        /* [thread] list, in the order of due_ms */
-    struct fetch_leader *leaders; /* [thread] */
+    struct follow *follows;        /* [thread] */
+    struct follow *paused[PAUSES]; /* [thread] lists, each in the order of due_ms */
+    struct fetch_leader *leaders;  /* [thread] */
 };
 
 static int64_t now_ms(const struct replicator *replicator)
@@ -104,7 +109,7 @@ static struct fetch_leader *leader_of(struct replicator *replicator, int32_t id)
 static void detach(struct replicator *replicator, struct follow *follow)
 {
     if (follow->due_ms) {
-        DL_DELETE(replicator->paused, follow);
+        DL_DELETE(replicator->paused[follow->pauses - 1], follow);
         follow->due_ms = 0;
     }
     if (follow->ready) {
@@ -132,8 +137,9 @@ static void forget(struct replicator *replicator, struct follow *follow)
 static void pause_follow(struct replicator *replicator, struct follow *follow)
 {
     detach(replicator, follow);
-    follow->due_ms = now_ms(replicator) + PAUSE_MS;
-    DL_APPEND(replicator->paused, follow);
+    follow->pauses += follow->pauses < PAUSES;
+    follow->due_ms = now_ms(replicator) + pauses_ms[follow->pauses - 1];
+    DL_APPEND(replicator->paused[follow->pauses - 1], follow);
 }
 
 /* Puts it on its leader's list; a partition that is not followed is let go. */
@@ -349,6 +355,7 @@ static void take_item(struct replicator *replicator, struct follow *follow,
     follow->call = NULL;
     switch (partition_follow_take(follow->partition, item)) {
     case FOLLOWED:
+        follow->pauses = 0;
         consider(replicator, follow);
         break;
     case FOLLOW_PAUSE:
@@ -415,14 +422,16 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
 static void end_pauses(struct replicator *replicator, int64_t *due_ms)
 {
     int64_t now = now_ms(replicator);
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): who is forgotten was unlinked first
-    while (replicator->paused && replicator->paused->due_ms <= now) {
-        struct follow *follow = replicator->paused;
-        detach(replicator, follow);
-        consider(replicator, follow);
-    }
-    if (replicator->paused && replicator->paused->due_ms < *due_ms) {
-        *due_ms = replicator->paused->due_ms;
+    for (size_t i = 0; i < PAUSES; i++) {
+        struct follow *follow = replicator->paused[i];
+        while (follow && follow->due_ms <= now) {
+            detach(replicator, follow);
+            consider(replicator, follow);
+            follow = replicator->paused[i];
+        }
+        if (follow && follow->due_ms < *due_ms) {
+            *due_ms = follow->due_ms;
+        }
     }
 }
 

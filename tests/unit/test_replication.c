@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <utlist.h>
 
 static int open_rig(void **state)
 {
@@ -464,6 +465,17 @@ static void until_observed(struct partition *partition)
     assert_true(partition_observe(partition));
 }
 
+static struct partition *until_open(struct replica_rig *rig, int id,
+                                    const struct partition *like, int index)
+{
+    struct partition *partition = NULL;
+    while (!(partition =
+                 broker_partition(rig->nodes[id].broker, &like->topic_id, index))) {
+        rig_pause();
+    }
+    return partition;
+}
+
 /* Neither leader nor, with one replica, anybody else. */
 static void test_observer(void **state)
 {
@@ -557,6 +569,49 @@ static void test_observer_of_nothing(void **state)
     partition_unref(here);
 }
 
+static uint32_t parked_fetches(struct partition *partition)
+{
+    uint32_t count = 0;
+    const struct fetch_waiter *waiter;
+    pthread_mutex_lock(&partition->lock);
+    DL_FOREACH(partition->fetches, waiter)
+    {
+        count++;
+    }
+    pthread_mutex_unlock(&partition->lock);
+    return count;
+}
+
+/* A request that takes over the partitions of another one ends it. If not, all requests
+ * that a node may send to a leader are soon under way, and none is left for the next
+ * partition. */
+static void test_an_observer_waits_once(void **state)
+{
+    enum { PARTITIONS = 18 };
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"partitions\":18}");
+    struct partition *first = replica_rig_partition(rig, 1, "t");
+    int observed = 0;
+    for (int index = 0; index < PARTITIONS; index++) {
+        struct partition *here = until_open(rig, 1, first, index);
+        bool remote = partition_is_remote(here);
+        if (remote) {
+            until_observed(here);
+            observed++;
+        }
+        partition_unref(here);
+        for (int before = 0; before <= index; before++) {
+            for (int id = 2; id <= 3; id++) {
+                struct partition *there = until_open(rig, id, first, before);
+                assert_true(parked_fetches(there) <= 1);
+                partition_unref(there);
+            }
+        }
+    }
+    assert_true(observed >= PARTITIONS / 2);
+    partition_unref(first);
+}
+
 /* It follows from leader to leader. */
 static void test_observer_over_a_failover(void **state)
 {
@@ -602,6 +657,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_observer, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer_rests, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer_of_nothing, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_an_observer_waits_once, open_rig,
+                                        close_rig),
         cmocka_unit_test_setup_teardown(test_observer_over_a_failover, open_rig,
                                         close_rig),
     };
