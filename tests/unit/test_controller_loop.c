@@ -40,6 +40,16 @@ static int32_t controller_of(struct cluster_rig *rig, int id)
     return controller;
 }
 
+static int32_t controller_epoch_of(struct cluster_rig *rig, int id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int32_t epoch = snapshot->controller_epoch;
+
+    cluster_snapshot_put(snapshot);
+    return epoch;
+}
+
 static int64_t epoch_of(struct cluster_rig *rig, int id)
 {
     const struct cluster_snapshot *snapshot =
@@ -60,6 +70,13 @@ static int other_than(struct cluster_rig *rig, int a, int b)
     return 0;
 }
 
+/* A topic that all nodes know. */
+static void create(struct cluster_rig *rig, const char *settings)
+{
+    assert_int_equal(rig_create(rig, other_than(rig, 0, 0), "t", settings), 0);
+    rig_settle(rig);
+}
+
 static void until_leader(struct cluster_rig *rig, int id, const char *topic, int32_t p,
                          int32_t leader, int32_t epoch_above)
 {
@@ -73,15 +90,13 @@ static void set_isr(struct cluster_rig *rig, const char *topic, int32_t p,
                     const int32_t *isr, uint32_t isr_count, const int32_t *elr,
                     uint32_t elr_count)
 {
-    int any = other_than(rig, 0, 0);
-    struct rig_state s = rig_state(rig, any, topic, p);
-    int leader = s.state.leader;
     struct broker_incarnation joining[LEADERSHIP_REPLICAS_MAX];
     uint32_t joining_count = 0;
     int64_t revision;
 
-    until_leader(rig, leader, topic, p, leader, s.state.leader_epoch - 1);
-    s = rig_state(rig, leader, topic, p);
+    rig_settle(rig);
+    struct rig_state s = rig_state(rig, other_than(rig, 0, 0), topic, p);
+    int leader = s.state.leader;
     s.state.isr.count = s.state.elr.count = 0;
     for (uint32_t i = 0; i < isr_count; i++) {
         replica_ids_add(&s.state.isr, isr[i]);
@@ -95,10 +110,59 @@ static void set_isr(struct cluster_rig *rig, const char *topic, int32_t p,
                                         s.revision, &s.state, joining, joining_count,
                                         &revision),
                      0);
-    for (int id = 1; id <= RIG_NODES_MAX; id++)
-        if (rig->nodes[id].cluster)
-            assert_true(cluster_wait_revision(rig->nodes[id].cluster, revision, 5000));
+    rig_settle(rig);
 }
+
+/* ---- conditions ---- */
+
+/* All partitions of t have a leader, which is not this node. */
+static bool led_by_others(const struct cluster_snapshot *snapshot, const void *id)
+{
+    const struct topic *topic = cluster_snapshot_topic(snapshot, "t");
+
+    for (int32_t p = 0; p < topic->partition_count; p++)
+        if (topic->partitions[p].leader < 0 ||
+            topic->partitions[p].leader == *(const int32_t *)id)
+            return false;
+    return true;
+}
+
+static bool has_replicas(const struct cluster_snapshot *snapshot, const void *count)
+{
+    return cluster_snapshot_topic(snapshot, "t")->partitions[0].replica_count ==
+           *(const uint32_t *)count;
+}
+
+static void until_replicas(struct cluster_rig *rig, int id, uint32_t count)
+{
+    rig_until(rig, id, has_replicas, &count);
+}
+
+struct ended {
+    struct cluster *cluster;
+    const char *operation;
+};
+
+static bool ended(const struct cluster_snapshot *snapshot, const void *arg)
+{
+    const struct ended *wanted = arg;
+
+    (void)snapshot;
+    return !cluster_admin_running(wanted->cluster, wanted->operation);
+}
+
+static void until_ended(struct cluster_rig *rig, int id, const char *operation)
+{
+    rig_until(rig, id, ended, &(struct ended){rig->nodes[id].cluster, operation});
+}
+
+static bool epoch_above(const struct cluster_snapshot *snapshot, const void *epoch)
+{
+    return snapshot->controller >= 0 &&
+           snapshot->controller_epoch > *(const int32_t *)epoch;
+}
+
+/* ---- tests ---- */
 
 static void expire(struct cluster_rig *rig, int32_t id, int seen_by)
 {
@@ -114,16 +178,12 @@ static void test_death_moves_all_that_it_led(void **state)
 
     if (controller_of(rig, 1) == 2)
         victim = 3;
-    assert_int_equal(rig_create(rig, by, "t", "{\"partitions\":250}"), 0);
+    create(rig, "{\"partitions\":250}");
     expire(rig, victim, by);
+    rig_until(rig, by, led_by_others, &victim);
     for (int32_t p = 0; p < 250; p++) {
-        struct rig_state s;
+        struct rig_state s = rig_state(rig, by, "t", p);
 
-        do {
-            s = rig_state(rig, by, "t", p);
-            rig_pause();
-        } while (s.state.leader == victim);
-        assert_true(s.state.leader > 0);
         if (s.replicas.ids[0] == victim) {
             assert_int_equal(s.state.leader, s.replicas.ids[1]);
             assert_false(replica_ids_contain(&s.state.isr, victim));
@@ -139,7 +199,7 @@ static void test_restarted_leader_gets_a_new_epoch(void **state)
     struct rig_state s;
     int32_t leader;
 
-    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":1}"), 0);
+    create(rig, "{\"replication_factor\":1}");
     s = rig_state(rig, 1, "t", 0);
     leader = s.state.leader;
     rig_kill(rig, leader);
@@ -150,19 +210,15 @@ static void test_restarted_leader_gets_a_new_epoch(void **state)
 static void test_new_controller_begins_from_the_store(void **state)
 {
     struct cluster_rig *rig = *state;
-    int32_t first = controller_of(rig, 1), leader;
+    int32_t first = controller_of(rig, 1);
     int other = other_than(rig, first, 0);
 
-    assert_int_equal(rig_create(rig, other, "t", "{\"partitions\":6}"), 0);
+    create(rig, "{\"partitions\":6}");
     /* The controller dies, and with it a leader, so that both are to be replaced. */
     rig_kill(rig, first);
     shared_backend_advance(rig->backend, 7000);
     rig_until(rig, other, rig_lacks_broker, &first);
-    for (int32_t p = 0; p < 6; p++)
-        do {
-            leader = rig_state(rig, other, "t", p).state.leader;
-            rig_pause();
-        } while (leader == first || leader < 0);
+    rig_until(rig, other, led_by_others, &first);
 }
 
 static void test_eligible_replica_leads_then_nobody(void **state)
@@ -171,7 +227,7 @@ static void test_eligible_replica_leads_then_nobody(void **state)
     struct rig_state s;
     int32_t a, b, c;
 
-    assert_int_equal(rig_create(rig, 1, "t", "{\"min_insync_replicas\":2}"), 0);
+    create(rig, "{\"min_insync_replicas\":2}");
     s = rig_state(rig, 1, "t", 0);
     a = s.replicas.ids[0];
     b = s.replicas.ids[1];
@@ -199,24 +255,19 @@ static void test_unclean_election_waits_and_is_recorded(void **state)
     struct rig_state s;
     int32_t a, c;
 
-    assert_int_equal(
-        rig_create(rig, 1, "t",
-                   "{\"min_insync_replicas\":1,\"unclean_leader_election\":30000}"),
-        0);
+    create(rig, "{\"min_insync_replicas\":1,\"unclean_leader_election\":30000}");
     s = rig_state(rig, 1, "t", 0);
     a = s.replicas.ids[0];
     c = s.replicas.ids[1];
     set_isr(rig, "t", 0, &a, 1, NULL, 0);
     expire(rig, a, c);
     until_leader(rig, c, "t", 0, -1, s.state.leader_epoch);
-    for (int i = 0; i < 50; i++)
-        rig_pause();
-    /* The wait begins when the controller sees it; a few rounds are over by now. */
-    assert_int_equal(rig_state(rig, c, "t", 0).state.leader, -1);
+    /* Some rounds of the controller, in which no time goes by. */
     for (int i = 0; i < 100; i++)
         rig_pause();
-    shared_backend_advance(rig->backend, 30000);
-    until_leader(rig, c, "t", 0, c, s.state.leader_epoch + 1);
+    assert_int_equal(rig_state(rig, c, "t", 0).state.leader, -1);
+    rig_until_later(rig, c, 30000, rig_leads,
+                    &(struct rig_leader){"t", 0, c, s.state.leader_epoch + 1});
     s = rig_state(rig, c, "t", 0);
     assert_int_equal(s.state.lossy_epoch, s.state.leader_epoch);
     assert_int_equal(s.loss.epoch, s.state.leader_epoch);
@@ -231,17 +282,13 @@ static void test_unclean_election_waits_and_is_recorded(void **state)
     assert_int_equal(rig_state(rig, c, "t", 0).loss.to, 90);
 }
 
-static bool has_topic(const struct cluster_snapshot *snapshot, const void *name)
-{
-    return cluster_snapshot_topic(snapshot, name) != NULL;
-}
-
 static void test_all_crashed_longest_leads(void **state)
 {
     struct cluster_rig *rig = *state;
     struct rig_state s;
+    int64_t revision = 0;
 
-    assert_int_equal(rig_create(rig, 1, "t", "{\"flush\":\"os\"}"), 0);
+    create(rig, "{\"flush\":\"os\"}");
     s = rig_state(rig, 1, "t", 0);
     for (int id = 1; id <= 3; id++) {
         struct suspect suspect = {
@@ -251,10 +298,12 @@ static void test_all_crashed_longest_leads(void **state)
             .end_offset = id == 2 ? 90 : 80 + 100 * (id == 3),
         };
 
-        rig_until(rig, id, has_topic, "t");
         assert_int_equal(
-            cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect, NULL), 0);
+            cluster_take_out(rig->nodes[id].cluster, &s.topic, 0, &suspect, &revision),
+            0);
     }
+    /* Node 2 may have led before it was out, in an epoch above the first too. */
+    assert_true(cluster_wait_revision(rig->nodes[1].cluster, revision, 15000));
     until_leader(rig, 1, "t", 0, 2, s.state.leader_epoch);
     s = rig_state(rig, 1, "t", 0);
     assert_int_equal(s.state.lossy_epoch, s.state.leader_epoch);
@@ -273,7 +322,7 @@ static void test_preferred_election_by_request(void **state)
 
     for (int id = 1; id <= 3; id++)
         rig->nodes[id].config.auto_leader_rebalance = 0;
-    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    create(rig, NULL);
     s = rig_state(rig, 1, "t", 0);
     a = s.replicas.ids[0];
     b = s.replicas.ids[1];
@@ -290,8 +339,7 @@ static void test_preferred_election_by_request(void **state)
     set_isr(rig, "t", 0, isr, 3, NULL, 0);
     assert_int_equal(rig_admin(rig, by, "preferred_replica_election", request), 0);
     until_leader(rig, by, "t", 0, a, -1);
-    while (cluster_admin_running(rig->nodes[by].cluster, "preferred_replica_election"))
-        rig_pause();
+    until_ended(rig, by, "preferred_replica_election");
     left = shared_backend_get(rig->backend,
                               "/topicfs/default/admin/last/preferred_replica_election");
     assert_non_null(strstr(left, "\"done\""));
@@ -305,7 +353,7 @@ static void test_leadership_returns_by_itself(void **state)
     int32_t a, b;
     int by;
 
-    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    create(rig, NULL);
     s = rig_state(rig, 1, "t", 0);
     a = s.replicas.ids[0];
     b = s.replicas.ids[1];
@@ -316,11 +364,11 @@ static void test_leadership_returns_by_itself(void **state)
     const int32_t isr[] = {b, s.replicas.ids[2], a};
 
     set_isr(rig, "t", 0, isr, 3, NULL, 0);
+    /* Some rounds of the controller, in which no time goes by. */
     for (int i = 0; i < 100; i++)
         rig_pause();
     assert_int_equal(rig_state(rig, by, "t", 0).state.leader, b);
-    shared_backend_advance(rig->backend, 5001);
-    until_leader(rig, by, "t", 0, a, -1);
+    rig_until_later(rig, by, 5001, rig_leads, &(struct rig_leader){"t", 0, a, -1});
 }
 
 /* ---- reassignment ---- */
@@ -371,7 +419,7 @@ static void test_reassignment_grows_waits_and_shrinks(void **state)
     char *last;
 
     start_four(rig);
-    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":2}"), 0);
+    create(rig, "{\"replication_factor\":2}");
     s = rig_state(rig, 1, "t", 0);
     int32_t a = s.replicas.ids[0], b = s.replicas.ids[1];
     int c = other_than(rig, a, b);
@@ -380,8 +428,7 @@ static void test_reassignment_grows_waits_and_shrinks(void **state)
     assert_int_equal(reassign(rig, c, &wanted.replicas), 0);
     assert_true(cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions") ||
                 rig_state(rig, c, "t", 0).replicas.count == 3);
-    while (rig_state(rig, c, "t", 0).replicas.count != 3)
-        rig_pause();
+    until_replicas(rig, c, 3);
     rig_until_problem(rig, c, "kind=reassigning t-0", true);
     assert_int_equal(rig_state(rig, c, "t", 0).state.leader, a);
     const int32_t isr[] = {a, b, c};
@@ -391,8 +438,7 @@ static void test_reassignment_grows_waits_and_shrinks(void **state)
     s = rig_state(rig, c, "t", 0);
     assert_int_equal(s.state.leader, c);
     assert_int_equal(s.state.isr.count, 2);
-    while (cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions"))
-        rig_pause();
+    until_ended(rig, c, "reassign_partitions");
     last = shared_backend_get(rig->backend,
                               "/topicfs/default/admin/last/reassign_partitions");
     assert_non_null(strstr(last, "\"done\""));
@@ -406,19 +452,17 @@ static void test_reassignment_is_taken_back(void **state)
     struct rig_state s;
 
     start_four(rig);
-    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":2}"), 0);
+    create(rig, "{\"replication_factor\":2}");
     s = rig_state(rig, 1, "t", 0);
     int c = other_than(rig, s.replicas.ids[0], s.replicas.ids[1]);
     struct replicas_are before = {"t", s.replicas};
     struct replica_ids target = {1, {c}};
 
     assert_int_equal(reassign(rig, c, &target), 0);
-    while (rig_state(rig, c, "t", 0).replicas.count != 3)
-        rig_pause();
+    until_replicas(rig, c, 3);
     assert_int_equal(reassign(rig, c, &s.replicas), 0);
     rig_until(rig, c, replicas_are, &before);
-    while (cluster_admin_running(rig->nodes[c].cluster, "reassign_partitions"))
-        rig_pause();
+    until_ended(rig, c, "reassign_partitions");
 }
 
 static void test_return_to_dead_replicas_is_refused(void **state)
@@ -427,15 +471,14 @@ static void test_return_to_dead_replicas_is_refused(void **state)
     struct rig_state s;
     int32_t a;
 
-    assert_int_equal(rig_create(rig, 1, "t", "{\"replication_factor\":1}"), 0);
+    create(rig, "{\"replication_factor\":1}");
     s = rig_state(rig, 1, "t", 0);
     a = s.replicas.ids[0];
     int c = other_than(rig, a, 0);
     struct replica_ids target = {1, {c}}, back = {1, {a}};
 
     assert_int_equal(reassign(rig, c, &target), 0);
-    while (rig_state(rig, c, "t", 0).replicas.count != 2)
-        rig_pause();
+    until_replicas(rig, c, 2);
     expire(rig, a, c);
     until_leader(rig, c, "t", 0, -1, -1);
     assert_int_equal(reassign(rig, c, &back), E_NO_LEADER);
@@ -447,37 +490,31 @@ static void test_stale_controller_changes_nothing(void **state)
     struct cluster_rig *rig = *state;
     int32_t first = controller_of(rig, 1);
     int other = other_than(rig, first, 0);
-    int32_t next;
+    int32_t epoch;
 
-    assert_int_equal(rig_create(rig, other, "t", NULL), 0);
+    create(rig, NULL);
+    epoch = controller_epoch_of(rig, other);
     /* It hears nothing of its fall, and sees nodes that were there before. */
     shared_store_hold_watch(rig->nodes[first].store, true);
-    char *before = shared_backend_get(rig->backend, "/topicfs/default/controller");
-
     shared_backend_put(rig->backend, "/topicfs/default/controller", NULL);
-    do {
-        next = controller_of(rig, other);
-        rig_pause();
-    } while (next < 0);
+    rig_until(rig, other, epoch_above, &epoch);
     struct rig_state s = rig_state(rig, other, "t", 0);
 
     for (int i = 0; i < 50; i++)
         rig_pause();
     assert_int_equal(rig_state(rig, other, "t", 0).revision, s.revision);
     shared_store_hold_watch(rig->nodes[first].store, false);
-    free(before);
 }
 
 static void test_lost_states_are_made_anew_above_old_epochs(void **state)
 {
     struct cluster_rig *rig = *state;
 
-    assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
+    create(rig, NULL);
     shared_backend_advance(rig->backend, 120000);
     shared_backend_put(rig->backend,
                        "/topicfs/default/brokers/topics/t/partitions/0/state", NULL);
-    while (rig_state(rig, 1, "t", 0).state.leader_epoch < 1000000)
-        rig_pause();
+    until_leader(rig, 1, "t", 0, RIG_ANY_LEADER, 999999);
 }
 
 int main(void)

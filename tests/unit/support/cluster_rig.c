@@ -169,6 +169,28 @@ void rig_until(struct cluster_rig *rig, int id, rig_condition *condition,
     give_up(rig, id, "the condition");
 }
 
+void rig_until_later(struct cluster_rig *rig, int id, int64_t step_ms,
+                     rig_condition *condition, const void *arg)
+{
+    for (int i = 0; i < PATIENCE_MS / PAUSE_MS; i++) {
+        if (rig_is(rig, id, condition, arg))
+            return;
+        shared_backend_advance(rig->backend, step_ms);
+        rig_pause();
+    }
+    give_up(rig, id, "the condition");
+}
+
+void rig_settle(struct cluster_rig *rig)
+{
+    int64_t revision = shared_backend_revision(rig->backend);
+
+    for (int id = 1; id <= RIG_NODES_MAX; id++)
+        if (rig->nodes[id].cluster &&
+            !cluster_wait_revision(rig->nodes[id].cluster, revision, PATIENCE_MS))
+            give_up(rig, id, "what the store holds");
+}
+
 void rig_until_problem(struct cluster_rig *rig, int id, const char *part, bool there)
 {
     for (int i = 0; i < PATIENCE_MS / PAUSE_MS; i++) {

@@ -55,6 +55,14 @@ bool rig_is(struct cluster_rig *rig, int id, rig_condition *condition, const voi
 /* Until cluster/problems of the node has a line with `part`, or has none. */
 void rig_until_problem(struct cluster_rig *rig, int id, const char *part, bool there);
 void rig_pause(void); /* for a moment, between two looks */
+/* Until all running nodes show what the store holds at the call. Nodes follow it each
+ * in its own time: what one shows, or a call on it returned for, another may not know.
+ */
+void rig_settle(struct cluster_rig *rig);
+/* As rig_until, while time goes on in steps: for what a node does some time after it
+ * saw the cause, as nobody else knows when it saw it. */
+void rig_until_later(struct cluster_rig *rig, int id, int64_t step_ms,
+                     rig_condition *condition, const void *arg);
 
 /* A copy of the partition's state; its lists are small enough to hold. */
 struct rig_state {
