@@ -1,6 +1,7 @@
 #include "tests/fault/etcd_rig.h"
 
 #include "coord/clock.h"
+#include "coord/err.h"
 #include "coord/store_etcd.h"
 
 #include <arpa/inet.h>
@@ -269,8 +270,8 @@ struct store *rig_open(struct rig *rig)
     return store;
 }
 
-int rig_put(struct store *store, const char *key, const char *value, bool leased,
-            int64_t *revision)
+int rig_put_once(struct store *store, const char *key, const char *value, bool leased,
+                 int64_t *revision)
 {
     const struct store_op op = {STORE_PUT, key, value, leased};
 
@@ -278,12 +279,56 @@ int rig_put(struct store *store, const char *key, const char *value, bool leased
                               revision);
 }
 
+/* *again: the outcome of an attempt was not known. */
+static int until_known(struct store *store, const struct store_txn *txn,
+                       int64_t *revision, bool *again)
+{
+    int64_t until = rig_now_ms() + RIG_WAIT_MS;
+    int rc = store->ops->commit(store, txn, revision);
+
+    for (*again = false; rc == E_OUTCOME_UNKNOWN && rig_now_ms() < until; nap()) {
+        *again = true;
+        rc = store->ops->commit(store, txn, revision);
+    }
+    return rc;
+}
+
+int rig_put(struct store *store, const char *key, const char *value, bool leased,
+            int64_t *revision)
+{
+    const struct store_op op = {STORE_PUT, key, value, leased};
+    bool again;
+
+    return until_known(store, &(struct store_txn){.ops = &op, .op_count = 1}, revision,
+                       &again);
+}
+
 int rig_delete(struct store *store, const char *key, int64_t *revision)
 {
     const struct store_op op = {.verb = STORE_DELETE, .key = key};
+    bool again;
 
-    return store->ops->commit(store, &(struct store_txn){.ops = &op, .op_count = 1},
-                              revision);
+    return until_known(store, &(struct store_txn){.ops = &op, .op_count = 1}, revision,
+                       &again);
+}
+
+int rig_commit(struct store *store, const struct store_txn *txn, int64_t *revision)
+{
+    const struct store_op *put = &txn->ops[0];
+    struct store_list list;
+    bool again;
+    int rc = until_known(store, txn, revision, &again);
+
+    if (rc != E_CONFLICT || !again)
+        return rc;
+    assert_int_equal(store->ops->list(store, put->key, &list), 0);
+    if (list.count > 0 && strcmp(list.items[0].key, put->key) == 0 &&
+        strcmp(list.items[0].value, put->value) == 0) {
+        *revision = list.items[0].mod_revision;
+        rc = 0;
+    }
+    store_list_free(&list);
+    return rc;
 }
 
 void seen_init(struct seen *seen)

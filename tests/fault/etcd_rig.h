@@ -47,8 +47,16 @@ char *rig_endpoints(const struct rig *rig, const char *credentials);
 /* Opens a store on /test/. */
 struct store *rig_open(struct rig *rig);
 
+/* Repeated while the outcome is not known, as a caller would: a machine that has much
+ * to do is silent for longer than the store waits. */
 int rig_put(struct store *store, const char *key, const char *value, bool leased,
             int64_t *revision);
+/* One attempt. */
+int rig_put_once(struct store *store, const char *key, const char *value, bool leased,
+                 int64_t *revision);
+/* Repeated likewise; a conflict after that is the own transaction's, if its first put
+ * is there, whose revision it is then. */
+int rig_commit(struct store *store, const struct store_txn *txn, int64_t *revision);
 int rig_delete(struct store *store, const char *key, int64_t *revision);
 
 struct seen { /* what a watcher was told; a mirror of the keys */
