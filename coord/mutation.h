@@ -28,7 +28,9 @@ enum mutation {
     MUTATE_NO_REST = 17,            /* fast detection moves a partition again at once */
     MUTATE_SYNC_UNFLUSHED = 18,     /* fsync counts what a follower has in memory */
     MUTATE_SYNC_AS_STORED = 19,     /* fsync does not count who is about to join */
-    MUTATE_LAST = MUTATE_SYNC_AS_STORED
+    MUTATE_SET_WHILE_READ = 20,     /* a user sets the offset of what members read */
+    MUTATE_KEEP_OFFSETS = 21,       /* committed offsets outlive their topic */
+    MUTATE_LAST = MUTATE_KEEP_OFFSETS
 };
 
 #ifdef TOPICFS_MUTATION

@@ -75,7 +75,7 @@ static int set_check(const struct group_core *core, const struct group_offset_se
 {
     const struct core_member *owner = NULL;
 
-    if (!topic)
+    if (!topic || MUTATION(MUTATE_SET_WHILE_READ))
         return 0;
     if (core->config.commit == GROUP_COMMIT_AUTO)
         return topic->members > 0 ? E_GROUP_BUSY : 0;

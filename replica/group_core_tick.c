@@ -77,7 +77,8 @@ static int tick_offsets(struct group_core *core, const struct group_env *env,
 
     for (size_t i = 0; i < core->topic_count; i++) {
         struct core_topic *topic = core->topics[i];
-        bool deleted = !cluster_snapshot_topic_by_id(env->snapshot, &topic->id);
+        bool deleted = !MUTATION(MUTATE_KEEP_OFFSETS) &&
+                       !cluster_snapshot_topic_by_id(env->snapshot, &topic->id);
 
         for (int32_t p = 0; p < topic->count; p++) {
             int64_t at = tick_expiry(core, topic, p);

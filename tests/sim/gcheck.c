@@ -13,6 +13,7 @@ struct cell { /* a partition */
     char owner[GROUP_MEMBER_ID_MAX + 1]; /* "": nobody */
     int64_t generation;                  /* of the last grant; -1: never */
     int64_t committed;                   /* -1: nothing */
+    uint32_t set_number;                 /* of the latest request that set it */
     /* by what members were told */
     int64_t acked;
     /* by what they did */
@@ -52,14 +53,6 @@ void gcheck_free(struct gcheck *check)
 /* ---- the log ------------------------------------------------------------------------
  */
 
-static int32_t topic_of(const struct gcheck *check, const struct topic_id *id)
-{
-    for (int32_t t = 0; t < GTOPICS; t++)
-        if (topic_id_equal(id, &check->world->topic_ids[t]))
-            return t;
-    abort();
-}
-
 static bool in_record(const struct group_record *record, const char *member)
 {
     for (size_t i = 0; i < record->member_count; i++)
@@ -88,7 +81,8 @@ static void check_grant(struct gcheck *check, const struct gbatch *batch,
                         const struct group_record_member *member, int32_t partition,
                         int64_t generation)
 {
-    struct cell *cell = &check->cells[topic_of(check, &member->topic_id)][partition];
+    struct cell *cell =
+        &check->cells[gworld_topic_of(check->world, &member->topic_id)][partition];
 
     if (strcmp(cell->owner, member->id) == 0 && cell->generation == generation)
         return;
@@ -125,9 +119,10 @@ static void check_owners(struct gcheck *check, const struct gbatch *batch,
             bool still = !cell->owner[0];
 
             for (size_t i = 0; i < record->member_count && !still; i++)
-                still = strcmp(record->members[i].id, cell->owner) == 0 &&
-                        topic_of(check, &record->members[i].topic_id) == t &&
-                        has(&record->members[i], p);
+                still =
+                    strcmp(record->members[i].id, cell->owner) == 0 &&
+                    gworld_topic_of(check->world, &record->members[i].topic_id) == t &&
+                    has(&record->members[i], p);
             if (still)
                 continue;
             if (in_record(record, cell->owner) &&
@@ -136,6 +131,15 @@ static void check_owners(struct gcheck *check, const struct gbatch *batch,
                                  cell->owner);
             cell->owner[0] = '\0';
         }
+}
+
+static void note_members(struct gcheck *check, const struct group_record *record)
+{
+    for (size_t i = 0; i < GMEMBERS_MAX; i++) {
+        struct gmember *member = check->world->members[i];
+
+        member->logged = member->logged || in_record(record, member->id);
+    }
 }
 
 static void check_group(struct gcheck *check, const struct gbatch *batch,
@@ -155,6 +159,7 @@ static void check_group(struct gcheck *check, const struct gbatch *batch,
     if (!key->gone && record.generation < check->generation)
         gworld_violation(check->world, "the generation falls from %lld to %lld",
                          (long long)check->generation, (long long)record.generation);
+    note_members(check, &record);
     for (size_t i = 0; i < record.member_count; i++)
         for (size_t r = 0; r < record.members[i].run_count; r++) {
             const struct group_record_run *run = &record.members[i].runs[r];
@@ -171,37 +176,96 @@ static void check_group(struct gcheck *check, const struct gbatch *batch,
     group_record_free(&record);
 }
 
-static void check_offset(struct gcheck *check, const struct gbatch *batch,
-                         const struct group_record_key *key)
+/* As if everything began here. Whom the log has removed may not know that yet; nothing
+ * that it does counts. One that does not know yet that it was a member has read
+ * nothing, and may join again. */
+static void reset(struct gcheck *check, int32_t topic, int32_t partition,
+                  int64_t offset)
+{
+    struct cell *cell = &check->cells[topic][partition];
+
+    if (cell->owner[0])
+        gworld_violation(check->world, "partition %d is reset, which %s has", partition,
+                         cell->owner);
+    GWORLD_TRACE(check->world, "partition %d of %s begins anew at %lld", partition,
+                 gworld_topic_name(check->world, topic), (long long)offset);
+    cell->committed = offset;
+    cell->acked = cell->frontier = offset < 0 ? 0 : offset;
+    cell->clean = false;
+    for (size_t i = 0; i < GMEMBERS_MAX; i++) {
+        struct gmember *member = check->world->members[i];
+
+        if (member->topic == topic && member->logged &&
+            member->state != GMEMBER_JOINING)
+            member->outlived = true;
+    }
+}
+
+static void check_set(struct gcheck *check, const struct grequest *request,
+                      const struct group_record_key *key, int64_t offset)
+{
+    struct cell *cell = &check->cells[request->topic][request->partition];
+
+    if (gworld_topic_of(check->world, &key->topic_id) != request->topic ||
+        key->partition != request->partition || offset != request->offset)
+        gworld_violation(check->world,
+                         "partition %d is set to %lld, and %lld is in the log of %d",
+                         request->partition, (long long)request->offset,
+                         (long long)offset, key->partition);
+    reset(check, request->topic, request->partition, offset);
+    if (cell->set_number < request->number)
+        cell->set_number = request->number;
+    check->world->resets++;
+}
+
+static void check_commit(struct gcheck *check, const struct gbatch *batch,
+                         struct cell *cell, int32_t partition, int64_t offset)
 {
     const struct grequest *request = &batch->request;
-    struct cell *cell = &check->cells[topic_of(check, &key->topic_id)][key->partition];
-    struct group_record_offset record;
     int64_t generation = -1;
 
-    if (key->gone || group_record_decode_offset(key, &record)) {
-        gworld_violation(check->world, "an offset is gone or malformed");
-        return;
-    }
     for (size_t i = 0; i < request->count && request->op == GOP_COMMIT; i++)
-        if (request->u.commits[i].partition == key->partition)
+        if (request->u.commits[i].partition == partition)
             generation = request->u.commits[i].generation;
     if (!batch->by_request || strcmp(request->member, cell->owner) != 0 ||
         generation != cell->generation)
         gworld_violation(check->world,
                          "%s commits partition %d with generation %lld, which %s has "
                          "with %lld",
-                         request->member, key->partition, (long long)generation,
-                         cell->owner, (long long)cell->generation);
-    if (record.offset < cell->committed)
+                         request->member, partition, (long long)generation, cell->owner,
+                         (long long)cell->generation);
+    if (offset < cell->committed)
         gworld_violation(check->world, "partition %d goes back from %lld to %lld",
-                         key->partition, (long long)cell->committed,
-                         (long long)record.offset);
-    cell->committed = record.offset;
+                         partition, (long long)cell->committed, (long long)offset);
+    cell->committed = offset;
     check->world->commits++;
 }
 
-void gcheck_committed(struct gcheck *check, const struct gbatch *batch)
+static void check_offset(struct gcheck *check, const struct gbatch *batch,
+                         const struct group_record_key *key)
+{
+    int32_t topic = gworld_topic_of(check->world, &key->topic_id);
+    struct group_record_offset record = {.offset = -1};
+
+    if (!key->gone && group_record_decode_offset(key, &record)) {
+        gworld_violation(check->world, "an offset is malformed");
+        return;
+    }
+    if (batch->by_request && batch->request.op == GOP_SET &&
+        (!key->gone || batch->request.offset < 0))
+        check_set(check, &batch->request, key, record.offset);
+    else if (!key->gone)
+        check_commit(check, batch, &check->cells[topic][key->partition], key->partition,
+                     record.offset);
+    else if (gworld_partitions(check->world, topic) > 0)
+        gworld_violation(check->world, "the offset of partition %d is gone",
+                         key->partition);
+    else
+        reset(check, topic, key->partition, -1);
+}
+
+/* The lines of one kind. */
+static void check_lines(struct gcheck *check, const struct gbatch *batch, bool offsets)
 {
     const char *at = batch->bytes;
     const char *end = at + batch->length;
@@ -214,19 +278,28 @@ void gcheck_committed(struct gcheck *check, const struct gbatch *batch)
             gworld_violation(check->world, "malformed line in the log");
             return;
         }
-        if (key.offset)
+        if (key.offset && offsets)
             check_offset(check, batch, &key);
-        else
+        else if (!key.offset && !offsets)
             check_group(check, batch, &key);
         at = newline + 1;
     }
 }
 
-void gcheck_acked(struct gcheck *check, int32_t topic,
+/* A batch is there as a whole: members may go with the offsets of their topic. */
+void gcheck_committed(struct gcheck *check, const struct gbatch *batch)
+{
+    check_lines(check, batch, false);
+    check_lines(check, batch, true);
+}
+
+void gcheck_acked(struct gcheck *check, const struct gmember *member,
                   const struct group_commit *commit)
 {
-    struct cell *cell = &check->cells[topic][commit->partition];
+    struct cell *cell = &check->cells[member->topic][commit->partition];
 
+    if (member->outlived)
+        return;
     if (cell->committed < commit->offset)
         gworld_violation(check->world,
                          "offset %lld of partition %d was acknowledged, and %lld is "
@@ -235,6 +308,17 @@ void gcheck_acked(struct gcheck *check, int32_t topic,
                          (long long)cell->committed);
     if (cell->acked < commit->offset)
         cell->acked = commit->offset;
+}
+
+void gcheck_set_answered(struct gcheck *check, const struct ganswer *answer)
+{
+    const struct cell *cell = &check->cells[answer->topic][answer->partition];
+
+    if (answer->error == 0 && cell->set_number < answer->number)
+        gworld_violation(check->world,
+                         "partition %d was set by request %u, and the log has that of "
+                         "%u",
+                         answer->partition, answer->number, cell->set_number);
 }
 
 /* ---- readers ------------------------------------------------------------------------
@@ -272,6 +356,10 @@ void gcheck_started(struct gcheck *check, const struct gmember *member,
     struct cell *cell = &check->cells[member->topic][partition];
     int64_t from = member->holdings[partition].position;
 
+    GWORLD_TRACE(world, "%s begins partition %d at %lld", member->id, partition,
+                 (long long)from);
+    if (member->outlived)
+        return;
     if (from < cell->acked)
         gworld_violation(
             world, "%s begins partition %d at %lld, and %lld was acknowledged",
@@ -306,6 +394,8 @@ void gcheck_stopped(struct gcheck *check, const struct gmember *member,
 {
     struct cell *cell = &check->cells[member->topic][partition];
 
+    if (member->outlived)
+        return;
     cell->clean = clean && member->holdings[partition].position >= cell->frontier;
     if (!others_read(check, member, member->topic, partition))
         cell->unread_since_ms = check->world->now_ms;
@@ -316,6 +406,8 @@ void gcheck_delivered(struct gcheck *check, const struct gmember *member,
 {
     struct cell *cell = &check->cells[member->topic][partition];
 
+    if (member->outlived)
+        return;
     if (from > cell->frontier)
         gworld_violation(check->world,
                          "messages %lld to %lld of partition %d are "
@@ -342,7 +434,7 @@ bool gcheck_all_read(const struct gcheck *check, char *why, size_t size)
 {
     const struct gworld *world = check->world;
 
-    for (int32_t t = 0; t < GTOPICS; t++) {
+    for (int32_t t = 0; t < world->topic_count; t++) {
         int32_t members = 0;
 
         for (int32_t i = 0; i < GMEMBERS_MAX; i++)
@@ -354,28 +446,39 @@ bool gcheck_all_read(const struct gcheck *check, char *why, size_t size)
             (void)snprintf(why, size,
                            "partition %d of %s has no reader; the log says "
                            "'%s'",
-                           p, gworld_topic_name(t), check->cells[t][p].owner);
+                           p, gworld_topic_name(world, t), check->cells[t][p].owner);
             return false;
         }
     }
     return true;
 }
 
+static bool done(const struct gcheck *check, int32_t topic, int32_t partition)
+{
+    const struct cell *cell = &check->cells[topic][partition];
+    int64_t end = check->world->ends[topic][partition];
+
+    if (partition >= gworld_partitions(check->world, topic))
+        return cell->committed < 0;
+    return end == 0 || (cell->frontier == end && cell->committed == end);
+}
+
 bool gcheck_all_done(const struct gcheck *check, char *why, size_t size)
 {
     const struct gworld *world = check->world;
 
-    for (int32_t t = 0; t < GTOPICS; t++)
-        for (int32_t p = 0; p < gworld_partitions(world, t); p++) {
+    for (int32_t t = 0; t < world->topic_count; t++)
+        for (int32_t p = 0; p < GPARTITIONS_MAX; p++) {
             const struct cell *cell = &check->cells[t][p];
-            int64_t end = world->ends[t][p];
 
-            if (end == 0 || (cell->frontier == end && cell->committed == end))
+            if (done(check, t, p))
                 continue;
             (void)snprintf(why, size,
-                           "partition %d of %s: %lld delivered, %lld committed of %lld",
-                           p, gworld_topic_name(t), (long long)cell->frontier,
-                           (long long)cell->committed, (long long)end);
+                           "partition %d of %s (%d): %lld delivered, %lld committed of "
+                           "%lld%s",
+                           p, gworld_topic_name(world, t), t, (long long)cell->frontier,
+                           (long long)cell->committed, (long long)world->ends[t][p],
+                           gworld_partitions(world, t) ? "" : ", and it is deleted");
             return false;
         }
     return true;

@@ -5,7 +5,9 @@
  *    partition passes to another only after it was released, or its member removed; no
  *    two grants of a partition have one generation; generations rise, and committed
  *    offsets do;
- *  - a commit that was acknowledged is in the log;
+ *  - an offset is set, or goes with its topic, only while nobody has the partition;
+ *    from then on the rest holds as if everything began there;
+ *  - a commit that was acknowledged is in the log, and an offset that was set;
  *  - who begins to read a partition begins at what is committed, and nobody else reads
  *    it who could still commit;
  *  - no message is passed over; one is delivered twice only if whoever had it before
@@ -38,12 +40,16 @@ void gcheck_stopped(struct gcheck *check, const struct gmember *member,
 void gcheck_delivered(struct gcheck *check, const struct gmember *member,
                       int32_t partition, int64_t from, int64_t to);
 /* A member was told that this is committed. */
-void gcheck_acked(struct gcheck *check, int32_t topic,
+void gcheck_acked(struct gcheck *check, const struct gmember *member,
                   const struct group_commit *commit);
+/* A user was told that an offset is set, or why not. */
+void gcheck_set_answered(struct gcheck *check, const struct ganswer *answer);
 
 /* Whether every partition of a topic with members is read by one. */
 bool gcheck_all_read(const struct gcheck *check, char *why, size_t size);
-/* Whether everything was delivered and committed. */
+/* Whether everything was delivered and committed, and nothing is left of deleted
+ * topics.
+ */
 bool gcheck_all_done(const struct gcheck *check, char *why, size_t size);
 
 #endif

@@ -120,6 +120,8 @@ static void begin(struct gmember *member)
     member->commit.out = false;
     member->seen = 0;
     member->heard_epoch = -1;
+    member->logged = false;
+    member->outlived = false;
 }
 
 void gmember_open(struct gmember *member, int32_t node, int32_t topic)
@@ -131,7 +133,7 @@ void gmember_open(struct gmember *member, int32_t node, int32_t topic)
         !member->world->profile.soak && prng_below(&member->world->prng, 4) == 0;
     begin(member);
     GWORLD_TRACE(member->world, "member %s opens %s", member->id,
-                 gworld_topic_name(topic));
+                 gworld_topic_name(member->world, topic));
     gworld_at(member->world, member->world->now_ms, GEVENT_MEMBER, member->slot)->life =
         member->life;
 }
@@ -330,6 +332,12 @@ static void step_leaving(struct gmember *member)
 
 void gmember_step(struct gmember *member)
 {
+    /* Its topic was deleted: the user's read fails. */
+    if (member->state != GMEMBER_GONE &&
+        !gnode_knows(member->world->nodes[member->node], member->topic)) {
+        gmember_kill(member);
+        return;
+    }
     /* What an earlier incarnation of its node had is gone. */
     if (member->incarnation.epoch !=
             member->world->nodes[member->node]->registration.epoch &&
@@ -411,7 +419,7 @@ static void commit_answered(struct gmember *member, const struct ganswer *answer
         struct gholding *holding = &member->holdings[commit->partition];
 
         if (!answer->refused[i])
-            gcheck_acked(member->world->check, member->topic, commit);
+            gcheck_acked(member->world->check, member, commit);
         if (holding->generation != commit->generation)
             continue;
         if (answer->refused[i])

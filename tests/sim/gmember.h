@@ -43,6 +43,8 @@ struct gmember {
     int32_t node;
     int32_t topic;
     char id[GROUP_MEMBER_ID_MAX + 1];
+    bool logged;   /* the log knew of it */
+    bool outlived; /* what it reads was reset after the log had removed it */
     struct broker_incarnation incarnation; /* that it joined with */
     uint32_t next_id;
     uint32_t next_number;

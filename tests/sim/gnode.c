@@ -88,6 +88,14 @@ int32_t gnode_coordinator(const struct gnode *node)
     return node->world->leader_of[node->view];
 }
 
+bool gnode_knows(const struct gnode *node, int32_t topic)
+{
+    const struct gworld *world = node->world;
+
+    return cluster_snapshot_topic_by_id(&world->revisions[node->view]->shown,
+                                        &world->topic_ids[topic]) != NULL;
+}
+
 /* ---- answers ------------------------------------------------------------------------
  */
 
@@ -248,6 +256,18 @@ static bool append(struct gnode *node, const struct buf *records,
 /* ---- requests -----------------------------------------------------------------------
  */
 
+static int set_offset(struct gnode *node, const struct group_env *env,
+                      const struct grequest *request, struct buf *records)
+{
+    const struct group_offset_set set = {
+        .topic_id = node->world->topic_ids[request->topic],
+        .partition = request->partition,
+        .offset = request->offset,
+    };
+
+    return group_core_set_offset(node->core, env, &set, records);
+}
+
 static int decide(struct gnode *node, const struct grequest *request, int64_t came_ms,
                   struct ganswer *answer, struct buf *records)
 {
@@ -271,6 +291,9 @@ static int decide(struct gnode *node, const struct grequest *request, int64_t ca
                                request->count, answer->refused, records);
         answer->count = request->count;
         break;
+    case GOP_SET:
+        rc = set_offset(node, &env, request, records);
+        break;
     case GOP_BEAT:
         env.now_ms = came_ms;
         rc = group_core_beat(node->core, &env, request->member, request->u.released,
@@ -290,7 +313,9 @@ static void serve(struct gnode *node, int32_t from, int64_t came_ms,
     struct ganswer answer = {.op = request->op,
                              .slot = request->slot,
                              .life = request->life,
-                             .number = request->number};
+                             .number = request->number,
+                             .topic = request->topic,
+                             .partition = request->partition};
     struct buf records;
 
     buf_init(&records, RECORDS_BYTES);

@@ -64,6 +64,8 @@ void gnode_committed(struct gnode *node, int32_t epoch, size_t count);
 bool gnode_session_over(const struct gnode *node);
 /* The end of its present silence. */
 int64_t gnode_silent_until(const struct gnode *node);
+/* Whether the topic is there, as far as it knows. */
+bool gnode_knows(const struct gnode *node, int32_t topic);
 /* Whom it takes for the coordinator; -1: nobody. */
 int32_t gnode_coordinator(const struct gnode *node);
 

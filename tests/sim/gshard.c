@@ -123,10 +123,8 @@ static size_t key_of(const struct gworld *world, const char *line, size_t length
         abort();
     if (!key.offset)
         return 0;
-    for (size_t t = 0; t < GTOPICS; t++)
-        if (topic_id_equal(&key.topic_id, &world->topic_ids[t]))
-            return 1 + t * GPARTITIONS_MAX + (size_t)key.partition;
-    abort();
+    return 1 + (size_t)gworld_topic_of(world, &key.topic_id) * GPARTITIONS_MAX +
+           (size_t)key.partition;
 }
 
 typedef void line_fn(void *arg, size_t index, size_t key, const char *line,

@@ -2,6 +2,7 @@
 
 #include "tests/sim/gcheck.h"
 #include "tests/sim/gnode.h"
+#include "tests/sim/gtopics.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -133,18 +134,6 @@ void gworld_send(struct gworld *world, struct gmessage *message)
 /* ---- the cluster's state ------------------------------------------------------------
  */
 
-const char *gworld_topic_name(int32_t topic)
-{
-    return topic == 0 ? "t" : "u";
-}
-
-int32_t gworld_partitions(const struct gworld *world, int32_t topic)
-{
-    return cluster_snapshot_topic(&world->revisions[world->revision]->shown,
-                                  gworld_topic_name(topic))
-        ->partition_count;
-}
-
 int32_t gworld_leader(const struct gworld *world)
 {
     return world->leader_of[world->revision];
@@ -159,8 +148,7 @@ bool gworld_registered(const struct gworld *world,
     return broker && broker->epoch == node->epoch;
 }
 
-/* A new revision, as the one before; everybody sees it some time later. */
-static struct snapshot *revise(struct gworld *world)
+struct snapshot *gworld_revise(struct gworld *world)
 {
     struct snapshot *next = snapshot_copy(world->revisions[world->revision]);
     int32_t revision = world->revision + 1;
@@ -181,26 +169,10 @@ static struct snapshot *revise(struct gworld *world)
     return next;
 }
 
-static void set_topic(struct gworld *world, int32_t topic, int32_t partitions)
-{
-    struct snapshot *next = revise(world);
-    struct snapshot_topic *entry = snapshot_topic_new();
-
-    if (!entry)
-        abort();
-    (void)snprintf(entry->topic.name, sizeof entry->topic.name, "%s",
-                   gworld_topic_name(topic));
-    entry->topic.id = world->topic_ids[topic];
-    entry->topic.partition_count = partitions;
-    if (snapshot_put_topic(next, entry))
-        abort();
-    snapshot_topic_unref(entry);
-}
-
 /* epoch 0: without the node. */
 static void set_broker(struct gworld *world, int32_t node, bool registered)
 {
-    struct snapshot *next = revise(world);
+    struct snapshot *next = gworld_revise(world);
     const struct cluster_snapshot *shown = &next->shown;
     struct broker_info brokers[GNODES_MAX + 1];
     struct registration registrations[GNODES_MAX + 1] = {0};
@@ -226,7 +198,7 @@ static void elect(struct gworld *world)
     int32_t leader = -1;
     uint32_t first;
 
-    (void)revise(world);
+    (void)gworld_revise(world);
     shown = &world->revisions[world->revision]->shown;
     first = shown->broker_count ? prng_below(&world->prng, shown->broker_count) : 0;
     for (uint32_t i = 0; i < shown->broker_count; i++) {
@@ -294,6 +266,7 @@ enum fault {
     FAULT_STALL, /* nothing can be committed: too few in-sync replicas */
     FAULT_ELECT, /* leadership moves */
     FAULT_GROW,  /* a topic gets another partition */
+    FAULT_TOPIC, /* a topic is deleted, or made again */
     FAULT_CLOCK, /* a wall clock jumps */
     FAULT_COUNT,
 };
@@ -311,15 +284,6 @@ static void kill(struct gworld *world, int32_t node, int64_t down_ms)
     gnode_kill(world->nodes[node]);
     event = gworld_at(world, world->now_ms + down_ms, GEVENT_START, node);
     event->life = world->nodes[node]->life;
-}
-
-static void grow(struct gworld *world, int32_t topic)
-{
-    int32_t partitions = gworld_partitions(world, topic);
-
-    if (partitions < GPARTITIONS_MAX &&
-        partitions < world->profile.partitions[topic] + 3)
-        set_topic(world, topic, partitions + 1);
 }
 
 static void fault(struct gworld *world)
@@ -366,7 +330,10 @@ static void fault(struct gworld *world)
         elect(world);
         break;
     case FAULT_GROW:
-        grow(world, (int32_t)prng_below(&world->prng, GTOPICS));
+        gtopics_grow(world, (int32_t)prng_below(&world->prng, GNAMES));
+        break;
+    case FAULT_TOPIC:
+        gtopics_come_and_go(world, (int32_t)prng_below(&world->prng, GNAMES));
         break;
     case FAULT_CLOCK:
         node->wall_offset_ms = prng_between(&world->prng, -100000, 100000);
@@ -412,7 +379,7 @@ static void open_member(struct gworld *world, int32_t topic)
     int32_t node =
         (int32_t)prng_below(&world->prng, (uint32_t)world->profile.node_count);
 
-    if (!world->nodes[node]->up)
+    if (topic < 0 || !world->nodes[node]->up || !gnode_knows(world->nodes[node], topic))
         return;
     for (int32_t i = 0; i < GMEMBERS_MAX; i++)
         if (world->members[i]->state == GMEMBER_GONE) {
@@ -432,12 +399,6 @@ static int32_t count_members(const struct gworld *world, int32_t topic)
     return count;
 }
 
-/* A soak reads one topic, which never is without members. */
-static int32_t any_topic(struct gworld *world)
-{
-    return world->profile.soak ? 0 : (int32_t)prng_below(&world->prng, GTOPICS);
-}
-
 static void churn(struct gworld *world)
 {
     int32_t members = count_members(world, -1);
@@ -447,7 +408,7 @@ static void churn(struct gworld *world)
     if (members < world->profile.members &&
         prng_below(&world->prng, (uint32_t)world->profile.members) >=
             (uint32_t)members / 2) {
-        open_member(world, any_topic(world));
+        open_member(world, gtopics_any(world));
         return;
     }
     if (members <= (int32_t)least)
@@ -459,10 +420,13 @@ static void churn(struct gworld *world)
 
 static void produce(struct gworld *world)
 {
-    int32_t topic = any_topic(world);
-    int32_t partition =
-        (int32_t)prng_below(&world->prng, (uint32_t)gworld_partitions(world, topic));
+    int32_t topic = gtopics_any(world);
+    int32_t partition;
 
+    if (topic < 0)
+        return;
+    partition =
+        (int32_t)prng_below(&world->prng, (uint32_t)gworld_partitions(world, topic));
     world->ends[topic][partition] += prng_between(&world->prng, 1, 10);
 }
 
@@ -493,6 +457,7 @@ static void profile(struct gworld *world)
         .fault_every_ms = prng_between(prng, 500, 6000),
         .churn_every_ms = prng_between(prng, 200, 4000),
         .produce_every_ms = prng_between(prng, 20, 400),
+        .set_every_ms = prng_between(prng, 200, 4000),
     };
 }
 
@@ -547,7 +512,9 @@ static void deliver(struct gworld *world, const struct gevent *event)
 
     if (deferred(world, event, message->to))
         return;
-    if (node->up && message->answers)
+    if (node->up && message->answers && message->answer.op == GOP_SET)
+        gcheck_set_answered(world->check, &message->answer);
+    else if (node->up && message->answers)
         gmember_answered(world->members[message->answer.slot], &message->answer);
     else if (node->up)
         gnode_receive(node, message);
@@ -614,6 +581,9 @@ static void stir(struct gworld *world, enum gevent_kind kind)
     } else if (kind == GEVENT_CHURN) {
         churn(world);
         again(world, kind, profile->churn_every_ms);
+    } else if (kind == GEVENT_SET) {
+        gtopics_set_offset(world);
+        again(world, kind, profile->set_every_ms);
     } else {
         fault(world);
         again(world, kind, profile->fault_every_ms);
@@ -646,6 +616,7 @@ static void happen(struct gworld *world, const struct gevent *event)
         break;
     case GEVENT_PRODUCE:
     case GEVENT_CHURN:
+    case GEVENT_SET:
     case GEVENT_FAULT:
         if (!world->calm)
             stir(world, event->kind);
@@ -696,7 +667,7 @@ static void begin(struct gworld *world, uint64_t seed, const struct goptions *op
     world->failed = false;
     world->violation[0] = '\0';
     world->stall_until_ms = 0;
-    memset(world->ends, 0, sizeof world->ends);
+    gtopics_reset(world);
     memset(world->cut_until_ms, 0, sizeof world->cut_until_ms);
     if (options->soak)
         profile_soak(world);
@@ -707,14 +678,12 @@ static void begin(struct gworld *world, uint64_t seed, const struct goptions *op
         abort();
     world->leader_of[0] = -1;
     world->epoch_of[0] = 0;
-    for (int32_t t = 0; t < GTOPICS; t++) {
-        world->topic_ids[t].bytes[0] = (uint8_t)(7 * (t + 1));
-        set_topic(world, t, world->profile.partitions[t]);
-    }
+    gtopics_create_missing(world);
     for (int32_t i = 0; i < world->profile.node_count; i++)
         gnode_start(world->nodes[i]);
     again(world, GEVENT_PRODUCE, world->profile.produce_every_ms);
     again(world, GEVENT_CHURN, world->profile.churn_every_ms);
+    again(world, GEVENT_SET, world->profile.set_every_ms);
     again(world, GEVENT_FAULT, world->profile.fault_every_ms);
     for (int32_t i = 0; world->profile.soak && i < 8; i++)
         open_member(world, 0);
@@ -732,9 +701,11 @@ static void finish(struct gworld *world)
     if (world->failed)
         return;
     start_all(world);
-    for (int32_t t = 0; t < GTOPICS; t++)
-        if (count_members(world, t) == 0)
-            open_member(world, t);
+    gtopics_create_missing(world);
+    run_until(world, world->now_ms + profile->view_max_ms);
+    for (int32_t name = 0; name < GNAMES; name++)
+        if (count_members(world, world->present[name]) == 0)
+            open_member(world, world->present[name]);
     /* Sessions run out, a leader loads, and members that were silent come again. */
     run_until(world, world->now_ms + profile->session_ms + profile->view_max_ms +
                          profile->group_session_ms + 3000);
@@ -742,10 +713,11 @@ static void finish(struct gworld *world)
         gworld_violation(world, "%s", why);
     for (int32_t i = 0; i < GMEMBERS_MAX; i++)
         if (world->members[i]->state != GMEMBER_GONE)
-            GWORLD_TRACE(
-                world, "at the end: member %s, %s, state %d, heard at %lld",
-                world->members[i]->id, gworld_topic_name(world->members[i]->topic),
-                (int)world->members[i]->state, (long long)world->members[i]->heard_ms);
+            GWORLD_TRACE(world, "at the end: member %s, %s, state %d, heard at %lld",
+                         world->members[i]->id,
+                         gworld_topic_name(world, world->members[i]->topic),
+                         (int)world->members[i]->state,
+                         (long long)world->members[i]->heard_ms);
     for (int32_t i = 0; i < 30 && !world->failed; i++) {
         if (gcheck_all_done(world->check, why, sizeof why))
             return;

@@ -11,6 +11,7 @@
  *     gworld_free(world);
  *
  *   gworld.c   the queue, the network, the cluster's state, faults, the course of a run
+ *   gtopics.c  topics come and go; offsets that users set
  *   gshard.c   the log of the records
  *   gnode.c    a node as coordinator
  *   gmember.c  a member: joins, reads, commits, releases
@@ -30,14 +31,15 @@
 enum {
     GNODES_MAX = 4,
     GMEMBERS_MAX = 24,
-    GTOPICS = 2,
+    GNAMES = 2,   /* of topics */
+    GTOPICS = 16, /* that there ever are in a run */
     GPARTITIONS_MAX = 32,
     GREVISIONS_MAX = 4096,
 };
 
-enum gop { GOP_JOIN, GOP_LEAVE, GOP_COMMIT, GOP_BEAT };
+enum gop { GOP_JOIN, GOP_LEAVE, GOP_COMMIT, GOP_BEAT, GOP_SET };
 
-/* What a member asks of the coordinator. */
+/* What a member asks of the coordinator, or a user who sets an offset (GOP_SET). */
 struct grequest {
     enum gop op;
     int32_t slot;    /* of the member */
@@ -46,6 +48,8 @@ struct grequest {
     char member[GROUP_MEMBER_ID_MAX + 1];
     struct broker_incarnation node;
     int32_t topic;
+    int32_t partition; /* of GOP_SET */
+    int64_t offset;    /* of GOP_SET */
     uint64_t seen;
     size_t count; /* of commits or releases */
     union {
@@ -61,6 +65,8 @@ struct ganswer {
     uint32_t number;
     int32_t error;
     int32_t epoch; /* of who answers */
+    int32_t topic;
+    int32_t partition; /* of GOP_SET */
     uint64_t changes;
     size_t count;
     struct group_grant grants[GPARTITIONS_MAX];
@@ -87,6 +93,7 @@ enum gevent_kind {
     GEVENT_HW,       /* the leader, a node, learns of `value` committed batches */
     GEVENT_PRODUCE,
     GEVENT_CHURN,
+    GEVENT_SET,
     GEVENT_FAULT,
 };
 
@@ -103,7 +110,7 @@ struct gevent {
 /* What a seed makes of the world. */
 struct gprofile {
     int32_t node_count;
-    int32_t partitions[GTOPICS];
+    int32_t partitions[GNAMES];
     int32_t members;
     int64_t run_ms;
     int64_t session_ms;       /* of nodes */
@@ -117,6 +124,7 @@ struct gprofile {
     int64_t view_max_ms;   /* until a node sees a change */
     int64_t fault_every_ms;
     int64_t churn_every_ms;
+    int64_t set_every_ms; /* offsets; 0: never */
     int64_t produce_every_ms;
     bool soak;
 };
@@ -149,8 +157,12 @@ struct gworld {
     struct snapshot *revisions[GREVISIONS_MAX];
     int32_t leader_of[GREVISIONS_MAX]; /* of the shard; -1: none */
     int32_t epoch_of[GREVISIONS_MAX];
-    int32_t revision; /* the present one */
+    int32_t revision;    /* the present one */
+    int32_t topic_count; /* that there ever were */
     struct topic_id topic_ids[GTOPICS];
+    int32_t topic_names[GTOPICS];
+    int32_t present[GNAMES];                /* the topic of that name; -1: deleted */
+    uint32_t set_number;                    /* of requests to set an offset */
     int64_t ends[GTOPICS][GPARTITIONS_MAX]; /* messages in the topics */
 
     int64_t cut_until_ms[GNODES_MAX][GNODES_MAX];
@@ -165,6 +177,8 @@ struct gworld {
     uint64_t duplicates;
     uint64_t commits;
     uint64_t failovers;
+    uint64_t deletions;     /* of topics */
+    uint64_t resets;        /* offsets that were set */
     int64_t longest_gap_ms; /* of a partition without a reader, in a soak */
 };
 
@@ -181,9 +195,13 @@ void gworld_send(struct gworld *world, struct gmessage *message);
 /* Memory that is zeroed, or the end of the program. */
 void *gworld_alloc(size_t bytes);
 
-/* The number of partitions that the topic has, in the present revision. */
+/* The number of partitions that the topic has, in the present revision; 0: deleted. */
 int32_t gworld_partitions(const struct gworld *world, int32_t topic);
-const char *gworld_topic_name(int32_t topic);
+const char *gworld_topic_name(const struct gworld *world, int32_t topic);
+int32_t gworld_topic_of(const struct gworld *world, const struct topic_id *id);
+/* A new revision, as the one before, to be changed at once; everybody sees it some time
+ * later. */
+struct snapshot *gworld_revise(struct gworld *world);
 /* The node that leads, by what the store says; -1: none. */
 int32_t gworld_leader(const struct gworld *world);
 /* Whether this incarnation of the node is registered. */

@@ -130,9 +130,10 @@ static void run_groups(const struct options *options, struct counts *counts)
     }
     print_counts(options, counts);
     (void)printf("%" PRIu64 " steps, %" PRIu64 " failovers, %" PRIu64
-                 " messages delivered, %" PRIu64 " more than once, %" PRIu64 " commits",
+                 " messages delivered, %" PRIu64 " more than once, %" PRIu64
+                 " commits, %" PRIu64 " offsets set, %" PRIu64 " topics deleted",
                  world->steps, world->failovers, world->delivered, world->duplicates,
-                 world->commits);
+                 world->commits, world->resets, world->deletions);
     if (options->soak) {
         (void)printf(", %" PRId64 " ms the longest without a reader",
                      world->longest_gap_ms);
