@@ -211,6 +211,16 @@ static void take_back(struct buf *out, size_t before)
     }
 }
 
+/* [lock] Nothing is handed out by a silent node; the thread looks when that is over. */
+static bool is_hushed(struct group_member *member, bool silent)
+{
+    if (silent && !member->hushed) {
+        member->hushed = true;
+        group_member_wake(member);
+    }
+    return silent;
+}
+
 /* [lock] What was read is the user's, if the partition still is. 1, 0, or an error. */
 static int hand_out(struct held *held, const struct chunk_place *behind,
                     struct group_chunk *chunk)
@@ -252,11 +262,12 @@ static int take_one(struct group_member *member, size_t max_bytes, bool one_batc
                     struct buf *out, struct group_chunk *chunk, bool *again)
 {
     size_t before = out->length;
+    bool silent = groups_is_silent(member->groups);
     *again = false;
     pthread_mutex_lock(&member->lock);
     struct held *held = NULL;
     int rc = member->state == GROUP_FAILED ? member->error : 0;
-    if (!rc) {
+    if (!rc && !is_hushed(member, silent)) {
         held = choose(member, groups_now(member->groups));
     }
     if (!held) {
@@ -267,8 +278,11 @@ static int take_one(struct group_member *member, size_t max_bytes, bool one_batc
     pthread_mutex_unlock(&member->lock);
     *chunk = (struct group_chunk){0};
     rc = group_chunk_read(held->handle, &place, max_bytes, one_batch, out, chunk);
+    silent = groups_is_silent(member->groups);
     pthread_mutex_lock(&member->lock);
-    if (!rc && chunk->count > 0) {
+    if (!rc && is_hushed(member, silent)) {
+        rc = 0;
+    } else if (!rc && chunk->count > 0) {
         rc = hand_out(held, &place, chunk);
     } else {
         rc = look_why(held, rc);
@@ -276,7 +290,7 @@ static int take_one(struct group_member *member, size_t max_bytes, bool one_batc
     if (rc == E_TOPIC_DELETED) {
         group_member_fail(member, rc);
     }
-    *again = rc == 0;
+    *again = rc == 0 && !silent;
     held_put_unlock(held);
     if (rc != 1) {
         take_back(out, before);
@@ -300,9 +314,11 @@ int group_member_take(struct group_member *member, size_t max_bytes, bool one_ba
 bool group_member_ready(struct group_member *member)
 {
     int64_t now_ms = groups_now(member->groups);
+    bool silent = groups_is_silent(member->groups);
     pthread_mutex_lock(&member->lock);
     bool ready =
-        member->state == GROUP_FAILED || member_core_ready(member->core, now_ms);
+        member->state == GROUP_FAILED ||
+        (!is_hushed(member, silent) && member_core_ready(member->core, now_ms));
     pthread_mutex_unlock(&member->lock);
     return ready;
 }

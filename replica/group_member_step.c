@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { RETRY_MS = 200 };
+enum { RETRY_MS = 200, SILENT_MS = 100 };
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -160,6 +160,20 @@ static int64_t step_talk(struct group_member *member, int64_t now_ms)
     return due_ms;
 }
 
+/* Who got nothing because the node was silent is told when that is over. */
+static int64_t step_hushed(struct group_member *member, int64_t now_ms)
+{
+    if (!member->hushed) {
+        return INT64_MAX;
+    }
+    if (groups_is_silent(member->groups)) {
+        return now_ms + SILENT_MS;
+    }
+    member->hushed = false;
+    member->tell = true;
+    return INT64_MAX;
+}
+
 static int64_t step_in(struct group_member *member, int64_t now_ms)
 {
     int64_t due_ms = INT64_MAX;
@@ -181,6 +195,7 @@ static int64_t step_in(struct group_member *member, int64_t now_ms)
         due_ms = earlier(due_ms, held_step(member->held[i], now_ms));
     }
     due_ms = earlier(due_ms, step_talk(member, now_ms));
+    due_ms = earlier(due_ms, step_hushed(member, now_ms));
     return earlier(due_ms, member_core_poll_ms(member->core));
 }
 

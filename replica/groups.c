@@ -17,6 +17,14 @@ bool groups_is_interrupted(struct groups *groups)
     return interrupted;
 }
 
+bool groups_is_silent(struct groups *groups)
+{
+    const struct clock *clock = groups->params.clock;
+    struct cluster_session session;
+    cluster_session(groups->params.cluster, &session);
+    return session.lost || session.deadline_ns <= clock->mono_ns(clock);
+}
+
 static bool is_stopping(struct groups *groups)
 {
     pthread_mutex_lock(&groups->lock);

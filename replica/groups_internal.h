@@ -51,6 +51,9 @@ struct groups {
 
 int64_t groups_now(const struct groups *groups);
 bool groups_is_interrupted(struct groups *groups);
+/* The session of this node is over, by its own clock: the others may know by now, and
+ * read what its members had. Any lock may be held. */
+bool groups_is_silent(struct groups *groups);
 
 /* groups_notes.c: something about a partition of a group that somebody should know; it
  * stands in problems for an hour. Any thread. */
@@ -122,6 +125,7 @@ struct group_member {
     struct group_sync *syncs;         /* [lock] */
     bool rejoin;                      /* [lock] as soon as it can */
     bool tell;                        /* [lock] changed() is due */
+    bool hushed; /* [lock] got nothing, because its node is silent */
 
     enum member_phase phase;      /* [thread] */
     int64_t epoch;                /* [thread] of the registration that the id names */

@@ -306,12 +306,43 @@ static void test_no_coordinator(void **state)
     group_user_leave(user);
 }
 
+/* A node whose own session is over, by its clock, hands out nothing, whatever the
+ * coordinator has answered: to others it is dead. */
+static void test_a_silent_node_hands_out_nothing(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct group_chunk chunk;
+    struct cluster_session session = {0};
+    char *text = NULL;
+    replica_rig_topic(rig, "t",
+                      "{\"partitions\":3,\"replication_factor\":3,\"flush\":\"os\"}");
+    append(rig, 1, 0, "a\nb\n");
+    struct group_user *user = join(rig, 1);
+    user->take_bytes = 2;
+    group_user_take(user, &text, &chunk);
+    free(text);
+    for (int i = 0; i < TRIES && !group_member_ready(user->member); i++) {
+        rig_pause();
+    }
+    assert_true(group_member_ready(user->member));
+    cluster_session(rig->cluster.nodes[1].cluster, &session);
+    int64_t left_ms =
+        (session.deadline_ns - rig->clock.clock.mono_ns(&rig->clock.clock)) / 1000000;
+    assert_in_range(left_ms, 0, 9000); /* the groups trust their beats for longer */
+    replica_rig_later(rig, left_ms + 500);
+    assert_false(group_member_ready(user->member));
+    assert_int_equal(group_user_try(user, 0, &text, &chunk), 0);
+    group_user_leave(user);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_members_on_all_nodes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_coordinator_dies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_coordinator, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_silent_node_hands_out_nothing, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
