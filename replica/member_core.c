@@ -212,9 +212,8 @@ void member_core_lose(struct member_core *core, int32_t partition, int64_t gener
 {
     struct member_part *part = find(core, partition, generation);
     if (part) {
-        size_t behind = core->count - (size_t)(part - core->parts) - 1;
-        memmove(part, part + 1, behind * sizeof *part);
-        core->count--;
+        part->stage = MEMBER_RELEASED;
+        part->sending = -1;
         settle_acked(core);
     }
 }

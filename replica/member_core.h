@@ -22,7 +22,8 @@
  *     STARTING  it begins where nothing was committed yet: that place is committed
  *               first, because a later `latest` would be another one
  *     OPEN      its messages are handed out
- *     RELEASED  given up, until the coordinator says that it is not the member's
+ *     RELEASED  given up, or lost by a refused commit, until the coordinator says that
+ *               it is not the member's
  *
  * It is told to the coordinator as released once it is to be given up, nothing is in
  * hand, and everything finished is committed.
@@ -91,7 +92,8 @@ void member_core_move(struct member_core *core, int32_t partition, int64_t gener
 /* Whether there is something to be handed out. */
 void member_core_data(struct member_core *core, int32_t partition, int64_t generation,
                       bool data, int64_t now_ms);
-/* Drops one that can't be the member's any more. */
+/* One that can't be the member's any more: RELEASED, so that it does not begin anew if
+ * an answer that was on its way names it still. */
 void member_core_lose(struct member_core *core, int32_t partition, int64_t generation);
 
 /* ---- handing out --------------------------------------------------------------------

@@ -282,6 +282,29 @@ static void test_removal(void **state)
     assert_int_equal(group_core_config(rig->core)->commit, GROUP_COMMIT_AUTO);
 }
 
+/* Generations begin anew with a group that was removed. What was on its way under one
+ * of the same number does not count: ids of members are never used twice. */
+static void test_after_removal_old_members_are_unknown(void **state)
+{
+    struct group_rig *rig = *state;
+    const struct group_released released = {2, 1};
+    struct group_grant *grants = NULL;
+    size_t count = 0;
+
+    group_rig_join(rig, "1-a", "t");
+    group_rig_leave(rig, "1-a");
+    assert_int_equal(group_core_remove(rig->core, &rig->env, &rig->records), 0);
+    group_rig_join(rig, "2-a", "t");
+    group_rig_expect(rig, "2-a", "0:1 1:1 2:1 3:1");
+    assert_int_equal(group_rig_commit(rig, "1-a", 2, 1, 5, 0), E_GROUP_MEMBER_UNKNOWN);
+    assert_int_equal(group_core_beat(rig->core, &rig->env, "1-a", &released, 1,
+                                     &rig->records, &grants, &count),
+                     E_GROUP_MEMBER_UNKNOWN);
+    free(grants);
+    group_rig_expect_committed(rig, "t", 2, -1);
+    group_rig_expect(rig, "2-a", "0:1 1:1 2:1 3:1");
+}
+
 static void test_refused_joins(void **state)
 {
     struct group_rig *rig = *state;
@@ -352,6 +375,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_group_keeps_its_settings, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_removal, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_after_removal_old_members_are_unknown,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused_joins, setup, teardown),
         cmocka_unit_test_setup_teardown(test_description, setup, teardown),
     };

@@ -255,8 +255,21 @@ static void test_refused_commit_loses_it(void **state)
     assert_int_equal(member_core_commits(f->core, commits), 0); /* one at a time */
     member_core_committed(f->core, commits, refused, 2);
     assert_true(member_core_synced(f->core, mark));
-    assert_null(part(f, 0, 7));
+    assert_int_equal(part(f, 0, 7)->stage, MEMBER_RELEASED);
     assert_int_equal(part(f, 1, 8)->committed, 6);
+    assert_int_equal(member_core_finish(f->core, 0, 7, 20, 4, 3), E_GROUP_FENCED);
+    /* An answer that was on its way names it still: it does not begin anew. It is given
+     * back, should the coordinator take it for the member's. */
+    struct group_released released[8];
+    answer(f, 3);
+    member_core_begin(f->core, 0, 7, 10, 3, 3);
+    member_core_data(f->core, 0, 7, true, 3);
+    assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, 3), E_GROUP_FENCED);
+    assert_int_equal(member_core_releases(f->core, released), 1);
+    assert_int_equal(released[0].partition, 0);
+    f->beat.count = 0;
+    answer(f, 4);
+    assert_int_equal(member_core_count(f->core), 0);
 }
 
 static void test_synced_when_lost(void **state)
