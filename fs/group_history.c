@@ -232,6 +232,21 @@ int group_history_read(struct group_history *history, int64_t at, size_t size,
     return 0;
 }
 
+void group_history_check(struct group_history *history, group_history_has_fn *has,
+                         void *arg)
+{
+    const struct history_chunk *before = NULL;
+    for (size_t i = history->gone; i < history->count; i++) {
+        struct history_chunk *chunk = &history->chunks[i];
+        bool same = before != NULL &&
+                    before->chunk.partition == chunk->chunk.partition &&
+                    before->chunk.generation == chunk->chunk.generation;
+        if (!chunk->lost)
+            chunk->lost = same ? before->lost : !has(arg, &chunk->chunk);
+        before = chunk;
+    }
+}
+
 void group_history_lose(struct group_history *history, int32_t partition,
                         int64_t generation)
 {

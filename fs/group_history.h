@@ -63,5 +63,9 @@ int group_history_read(struct group_history *history, int64_t at, size_t size,
  */
 void group_history_lose(struct group_history *history, int32_t partition,
                         int64_t generation);
+/* The same for each grant that is not `has` any more. */
+typedef bool group_history_has_fn(void *arg, const struct group_chunk *chunk);
+void group_history_check(struct group_history *history, group_history_has_fn *has,
+                         void *arg);
 
 #endif

@@ -24,7 +24,10 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { JOIN_TIMEOUT_MS = 30000 };
+enum {
+    JOIN_TIMEOUT_MS = 30000,
+    NONBLOCK_TIMEOUT_MS = 500, /* for the commit of what was finished */
+};
 /* JSON is rendered from chunks of one batch, which may be single lines. */
 enum { JSON_TAKES_MAX = 512, LINES_MAX = 80 * 1024 * 1024 };
 
@@ -123,7 +126,8 @@ static void op_give_up(struct parking_waiter *waiter, enum parking_reason reason
     struct stream_op *op = op_of(waiter, offsetof(struct stream_op, parked));
     struct group_stream *stream = op->stream;
     (void)pthread_mutex_lock(&stream->lock);
-    op->given_up = errors[reason];
+    op->given_up =
+        op->nonblock && reason == PARKING_DEADLINE ? -EAGAIN : errors[reason];
     bool syncing = op->state == WAIT_SYNC;
     if (op->state == WAIT_CHANGE)
         op_resume(op);
@@ -153,8 +157,9 @@ static void op_park(struct stream_op *op)
     if (op->is_parked)
         return;
     op->is_parked = true;
+    int64_t timeout_ms = op->nonblock ? NONBLOCK_TIMEOUT_MS : PARKING_FOREVER;
     op_interrupt_by(op, parking_interrupt, &op->parked);
-    parking_add(&op->parked, op->reply != NULL ? PARKING_FOREVER : JOIN_TIMEOUT_MS, 0);
+    parking_add(&op->parked, op->reply != NULL ? timeout_ms : JOIN_TIMEOUT_MS, 0);
 }
 
 /* Before it is answered. */
@@ -224,15 +229,18 @@ static bool op_wait_change(struct stream_op *op, uint64_t seen)
     return waits;
 }
 
-/* Everything finished so far is committed: true. false: the op waits for that and is
- * not ours any more. */
+/* Everything finished so far is committed, or the op was given up: true. false: the op
+ * waits for that and is not ours any more. */
 static bool op_synchronise(struct stream_op *op)
 {
     struct group_stream *stream = op->stream;
     bool waits = false, cancel = false;
     (void)pthread_mutex_lock(&stream->lock);
-    op->state = ASKING;
+    bool given_up = op->given_up != 0;
+    op->state = given_up ? RUNNING : ASKING;
     (void)pthread_mutex_unlock(&stream->lock);
+    if (given_up) /* who gave it up may be about to cancel the sync before */
+        return true;
     op->sync = (struct group_sync){.done = op_synced};
     int rc = group_member_sync(stream->member, &op->sync);
     if (rc == 1)
@@ -382,6 +390,12 @@ static bool read_answer(struct stream_op *op)
     return true;
 }
 
+static bool stream_has(void *arg, const struct group_chunk *chunk)
+{
+    struct group_stream *stream = arg;
+    return group_member_has(stream->member, chunk);
+}
+
 /* Tries to answer a read whose finished lines are committed. 1: answered; 0: nothing is
  * there; an error. */
 static int read_try(struct stream_op *op)
@@ -389,6 +403,7 @@ static int read_try(struct stream_op *op)
     struct group_stream *stream = op->stream;
     int rc = 1;
     (void)pthread_mutex_lock(&stream->history_lock);
+    group_history_check(stream->history, stream_has, stream);
     if (!read_answer(op)) {
         rc = stream->format == STREAM_TEXT ? stream_take_text(stream, op->size)
                                            : stream_take_json(stream, op->size);

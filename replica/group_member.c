@@ -342,6 +342,16 @@ int group_member_finish(struct group_member *member, const struct group_chunk *c
     return rc;
 }
 
+bool group_member_has(struct group_member *member, const struct group_chunk *chunk)
+{
+    pthread_mutex_lock(&member->lock);
+    const struct member_part *part =
+        member_core_find(member->core, chunk->partition, chunk->generation);
+    bool has = part && part->stage == MEMBER_OPEN;
+    pthread_mutex_unlock(&member->lock);
+    return has;
+}
+
 int group_member_sync(struct group_member *member, struct group_sync *sync)
 {
     int rc = 0;

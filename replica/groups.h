@@ -198,6 +198,8 @@ struct group_sync {
  */
 int group_member_finish(struct group_member *member, const struct group_chunk *chunk,
                         int64_t next_offset);
+/* Whether the chunk's grant still is the member's. */
+bool group_member_has(struct group_member *member, const struct group_chunk *chunk);
 int group_member_sync(struct group_member *member, struct group_sync *sync);
 /* true: done() was not and will not be called. */
 bool group_member_sync_cancel(struct group_member *member, struct group_sync *sync);

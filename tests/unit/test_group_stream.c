@@ -1,0 +1,458 @@
+/* Streams of groups, on one node with its coordinator. */
+#include "fs/group_stream.h"
+
+#include "replica/group_wire.h"
+#include "replica/partition_internal.h"
+#include "tests/unit/support/groups_rig.h"
+#include "tests/unit/support/record.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOMENT_MS = 20, TRIES = 500 };
+
+struct fixture {
+    struct groups_rig *rig;
+    struct parking *parking;
+    struct worker *worker;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    void *rig = NULL;
+    assert_non_null(f);
+    assert_int_equal(groups_rig_setup(&rig), 0);
+    f->rig = rig;
+    f->parking = parking_start(&clock_real);
+    f->worker = worker_start();
+    assert_non_null(f->parking);
+    assert_non_null(f->worker);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    void *rig = f->rig;
+    parking_stop(f->parking);
+    worker_stop(f->worker);
+    (void)groups_rig_teardown(&rig);
+    free(f);
+    return 0;
+}
+
+/* ---- whoever opens ------------------------------------------------------------------
+ */
+
+struct opener {
+    struct group_stream_waiter waiter; /* first */
+    struct record record;              /* tells what done() said, and interrupts */
+};
+
+static void opened(struct group_stream_waiter *waiter, int error)
+{
+    struct opener *opener = (struct opener *)waiter;
+    reply_error(&opener->record.reply, error);
+}
+
+static void on_interrupt(struct group_stream_waiter *waiter, void (*fn)(void *),
+                         void *arg)
+{
+    struct opener *opener = (struct opener *)waiter;
+    reply_on_interrupt(&opener->record.reply, fn, arg);
+}
+
+static struct group_stream *begin_open(struct fixture *f, const char *group,
+                                       enum stream_format format, struct opener *opener)
+{
+    const struct group_stream_params params = {.groups = f->rig->groups,
+                                               .parking = f->parking,
+                                               .worker = f->worker,
+                                               .group = group,
+                                               .topic = "t",
+                                               .topic_id = f->rig->topic,
+                                               .format = format,
+                                               .key_delimiter = '\t'};
+    struct group_stream *stream = NULL;
+    opener->waiter =
+        (struct group_stream_waiter){.done = opened, .on_interrupt = on_interrupt};
+    record_init(&opener->record);
+    assert_int_equal(group_stream_open(&params, &stream), 0);
+    group_stream_await(stream, &opener->waiter);
+    return stream;
+}
+
+static struct group_stream *open_stream(struct fixture *f, enum stream_format format)
+{
+    struct opener opener;
+    struct group_stream *stream = begin_open(f, "g", format, &opener);
+    record_wait(&opener.record);
+    assert_int_equal(opener.record.error, 0);
+    record_end(&opener.record);
+    return stream;
+}
+
+/* ---- reading ------------------------------------------------------------------------
+ */
+
+static void begin_read(struct group_stream *stream, struct record *record, int64_t at,
+                       size_t size)
+{
+    record_init(record);
+    group_stream_read(stream, &record->reply, at, size, false);
+}
+
+static void assert_bytes(struct record *record, const char *want)
+{
+    record_wait(record);
+    assert_int_equal(record->error, 0);
+    assert_string_equal(record->bytes, want);
+    record_end(record);
+}
+
+static void assert_error(struct record *record, int want)
+{
+    record_wait(record);
+    assert_int_equal(record->error, want);
+    record_end(record);
+}
+
+static void expect(struct group_stream *stream, int64_t at, const char *want)
+{
+    struct record record;
+    begin_read(stream, &record, at, 100);
+    assert_bytes(&record, want);
+}
+
+static int64_t committed(struct fixture *f)
+{
+    return group_user_offset(f->rig->groups, "g", 0);
+}
+
+/* Nothing is committed until it is let go. */
+static struct partition *hold_commits(struct fixture *f)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(f->rig->node.cluster);
+    const struct topic *topic = cluster_snapshot_topic(snapshot, GROUPS_TOPIC);
+    assert_non_null(topic);
+    struct partition *partition = node_partition(
+        &f->rig->node, GROUPS_TOPIC, group_wire_shard("g", topic->partition_count));
+    cluster_snapshot_put(snapshot);
+    assert_non_null(partition);
+    pthread_mutex_lock(&partition->append_lock);
+    return partition;
+}
+
+static void let_commit(struct partition *partition)
+{
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_unref(partition);
+}
+
+static void commits_what_lies_below(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    groups_rig_append(f->rig, 0, "a\nb\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\nb\n");
+    assert_int_equal(committed(f), 0);
+    expect(stream, 3, "\n"); /* within the second line */
+    assert_int_equal(committed(f), 1);
+    begin_read(stream, &record, 1, 100);
+    assert_error(&record, -ESTALE);
+    begin_read(stream, &record, 5, 100);
+    assert_error(&record, -EINVAL);
+    begin_read(stream, &record, 4, 100);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    assert_int_equal(committed(f), 2);
+    groups_rig_append(f->rig, 0, "c\n");
+    assert_bytes(&record, "c\n");
+    begin_read(stream, &record, 4, 0);
+    assert_bytes(&record, "");
+    group_stream_close(stream);
+    assert_int_equal(committed(f), 2);
+}
+
+static void json_lines(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    groups_rig_append(f->rig, 0, "k\tv\n");
+    struct group_stream *stream = open_stream(f, STREAM_JSON);
+    begin_read(stream, &record, 0, 4096);
+    record_wait(&record);
+    assert_int_equal(record.error, 0);
+    assert_non_null(strstr(record.bytes, "\"partition\":0,\"offset\":0,"));
+    assert_non_null(strstr(record.bytes, "\"key\":\"k\",\"value\":\"v\"}\n"));
+    int64_t length = (int64_t)record.length;
+    record_end(&record);
+    begin_read(stream, &record, length, 4096);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    assert_int_equal(committed(f), 1);
+    group_stream_close(stream);
+    assert_error(&record, -ENOTCONN);
+}
+
+static void interrupts(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    begin_read(stream, &record, 0, 100);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    record_interrupt(&record);
+    assert_error(&record, -EINTR);
+    record_init(&record);
+    record_interrupt(&record); /* before it is asked */
+    group_stream_read(stream, &record.reply, 0, 100, false);
+    assert_error(&record, -EINTR);
+    groups_rig_append(f->rig, 0, "a\n");
+    expect(stream, 0, "a\n");
+    /* While its commit is on its way. */
+    struct partition *held = hold_commits(f);
+    begin_read(stream, &record, 2, 100);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    record_interrupt(&record);
+    assert_error(&record, -EINTR);
+    let_commit(held);
+    groups_rig_append(f->rig, 0, "b\n");
+    expect(stream, 2, "b\n");
+    assert_int_equal(committed(f), 1);
+    group_stream_close(stream);
+}
+
+/* The end of the mount, and of the stream, answers those that wait. */
+static void ends(void **state)
+{
+    struct fixture *f = *state;
+    struct record records[2];
+    groups_rig_append(f->rig, 0, "a\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\n");
+    struct partition *held = hold_commits(f);
+    begin_read(stream, &records[0], 2, 100);
+    assert_false(record_wait_ms(&records[0], MOMENT_MS));
+    group_stream_close(stream);
+    assert_error(&records[0], -ENOTCONN);
+    let_commit(held);
+    stream = open_stream(f, STREAM_TEXT);
+    begin_read(stream, &records[0], 0, 100);
+    begin_read(stream, &records[1], 0, 100);
+    assert_false(record_wait_ms(&records[1], MOMENT_MS));
+    parking_drain(f->parking);
+    assert_error(&records[0], -ENOTCONN);
+    assert_error(&records[1], -ENOTCONN);
+    group_stream_close(stream);
+}
+
+static void openers(void **state)
+{
+    struct fixture *f = *state;
+    struct opener opener;
+    group_stream_close(open_stream(f, STREAM_TEXT));
+    struct partition *held = hold_commits(f);
+    struct group_stream *stream = begin_open(f, "g", STREAM_TEXT, &opener);
+    assert_false(record_wait_ms(&opener.record, MOMENT_MS));
+    record_interrupt(&opener.record);
+    assert_error(&opener.record, -EINTR);
+    group_stream_close(stream);
+    stream = begin_open(f, "g", STREAM_TEXT, &opener);
+    let_commit(held);
+    assert_error(&opener.record, 0);
+    group_stream_close(stream);
+}
+
+/* A read that must not block waits for a commit, but not for ever. */
+static void nonblocking(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    groups_rig_append(f->rig, 0, "a\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\n");
+    record_init(&record);
+    group_stream_read(stream, &record.reply, 2, 100, true);
+    assert_error(&record, -EAGAIN);
+    assert_int_equal(committed(f), 1);
+    groups_rig_append(f->rig, 0, "b\n");
+    expect(stream, 2, "b\n");
+    struct partition *held = hold_commits(f);
+    record_init(&record);
+    group_stream_read(stream, &record.reply, 4, 100, true);
+    assert_true(record_wait_ms(&record, 3000));
+    assert_error(&record, -EAGAIN);
+    let_commit(held);
+    groups_rig_append(f->rig, 0, "c\n");
+    expect(stream, 4, "c\n");
+    assert_int_equal(committed(f), 2);
+    group_stream_close(stream);
+}
+
+/* What another reads by now is not handed out again, also not from memory. */
+static void what_was_lost_is_not_handed_out(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    struct group_chunk chunk;
+    groups_rig_configure(f->rig, "g", "{\"max_poll_interval_ms\":5000}");
+    groups_rig_append(f->rig, 0, "a\nb\nc\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\nb\nc\n");
+    expect(stream, 2, "b\nc\n");
+    struct group_user *other = groups_rig_join(f->rig, "g");
+    atomic_fetch_add(&f->rig->clock.ahead_ms, 6000);
+    group_user_until_partitions(other, 4);
+    group_user_expect(other, "b\nc\n", &chunk);
+    assert_int_equal(group_user_finish(other, &chunk), 0);
+    assert_int_equal(group_user_sync(other), 0);
+    begin_read(stream, &record, 2, 100);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    group_user_leave(other);
+    groups_rig_append(f->rig, 0, "d\n");
+    assert_bytes(&record, "d\n");
+    group_stream_close(stream);
+}
+
+/* ---- poll ---------------------------------------------------------------------------
+ */
+
+struct notify {
+    struct stream_notify base; /* first */
+    atomic_int *fired;
+    atomic_int *freed;
+};
+
+static void notify_free(struct stream_notify *base)
+{
+    struct notify *notify = (struct notify *)base;
+    (void)atomic_fetch_add(notify->freed, 1);
+    free(notify);
+}
+
+static void notify_fire(struct stream_notify *base)
+{
+    struct notify *notify = (struct notify *)base;
+    (void)atomic_fetch_add(notify->fired, 1);
+    notify_free(base);
+}
+
+static struct stream_notify *notify_new(atomic_int *fired, atomic_int *freed)
+{
+    struct notify *notify = malloc(sizeof *notify);
+    assert_non_null(notify);
+    *notify = (struct notify){.base = {.fire = notify_fire, .free = notify_free},
+                              .fired = fired,
+                              .freed = freed};
+    return &notify->base;
+}
+
+static void poll_tells(void **state)
+{
+    struct fixture *f = *state;
+    atomic_int fired = 0;
+    atomic_int freed = 0;
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    struct record record;
+    record_init(&record); /* until its partitions are there */
+    group_stream_read(stream, &record.reply, 0, 100, false);
+    groups_rig_append(f->rig, 0, "a\n");
+    assert_bytes(&record, "a\n");
+    assert_false(group_stream_poll(stream, notify_new(&fired, &freed)));
+    groups_rig_append(f->rig, 0, "b\n");
+    for (int i = 0; i < TRIES && atomic_load(&fired) == 0; i++)
+        (void)committed(f);
+    assert_int_equal(atomic_load(&fired), 1);
+    assert_true(group_stream_poll(stream, notify_new(&fired, &freed)));
+    assert_true(group_stream_poll(stream, notify_new(&fired, &freed)));
+    assert_true(group_stream_poll(stream, NULL));
+    group_stream_close(stream);
+    assert_int_equal(atomic_load(&freed), 3);
+}
+
+/* ---- all at once --------------------------------------------------------------------
+ */
+
+enum { STORM_LINES = 60, STORM_THREADS = 3 };
+
+struct storm {
+    struct fixture *f;
+    unsigned seed;
+};
+
+/* Reads line by line, and is interrupted at any moment. */
+static void storm_read(struct storm *storm, struct group_stream *stream, int lines)
+{
+    int64_t at = 0;
+    for (int i = 0; i < lines; i++) {
+        struct record record;
+        begin_read(stream, &record, at, 2);
+        if (rand_r(&storm->seed) % 2 == 0)
+            (void)record_wait_ms(&record, rand_r(&storm->seed) % 3);
+        record_interrupt(&record);
+        record_wait(&record);
+        assert_true(record.error == 0 || record.error == -EINTR);
+        at += record.error == 0 ? (int64_t)record.length : 0;
+        record_end(&record);
+    }
+}
+
+static void *storm_main(void *arg)
+{
+    struct storm *storm = arg;
+    for (int i = 0; i < 4; i++) {
+        struct opener opener;
+        struct group_stream *stream = begin_open(storm->f, "g", STREAM_TEXT, &opener);
+        if (rand_r(&storm->seed) % 3 == 0)
+            record_interrupt(&opener.record);
+        record_wait(&opener.record);
+        if (opener.record.error == 0)
+            storm_read(storm, stream, 30);
+        record_end(&opener.record);
+        group_stream_close(stream);
+    }
+    return NULL;
+}
+
+static void interrupted_at_any_moment(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t threads[STORM_THREADS];
+    struct storm storms[STORM_THREADS];
+    for (int i = 0; i < STORM_LINES; i++)
+        groups_rig_append(f->rig, i % 4, "x\n");
+    for (unsigned i = 0; i < STORM_THREADS; i++) {
+        storms[i] = (struct storm){f, i + 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, storm_main, &storms[i]), 0);
+    }
+    for (unsigned i = 0; i < STORM_THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(commits_what_lies_below),
+        TEST(json_lines),
+        TEST(interrupts),
+        TEST(ends),
+        TEST(openers),
+        TEST(nonblocking),
+        TEST(what_was_lost_is_not_handed_out),
+        TEST(poll_tells),
+        TEST(interrupted_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
