@@ -340,6 +340,8 @@ static int stream_take_text(struct group_stream *stream, size_t size)
         return rc;
     }
     rc = group_history_add(stream->history, &chunk);
+    if (rc < 0)
+        group_member_take_back(stream->member, &chunk);
     return rc < 0 ? rc : 1;
 }
 
@@ -361,8 +363,10 @@ static int stream_take_json(struct group_stream *stream, size_t size)
             rc = group_history_add(stream->history, &chunk);
         else
             group_history_undo(stream->history);
-        if (rc < 0)
+        if (rc < 0) {
+            group_member_take_back(stream->member, &chunk);
             return rc;
+        }
         taken = rc = 1;
     }
     return taken == 1 ? 1 : rc;

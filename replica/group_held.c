@@ -157,6 +157,18 @@ static void go_on_at(struct held *held, int64_t offset, int32_t epoch, int64_t n
     member_core_move(core, held->partition, held->generation, offset, epoch, now_ms);
 }
 
+void held_go_back(struct held *held, int64_t offset, int64_t now_ms)
+{
+    held->place.offset = offset;
+    held->state = HELD_PLACING;
+    held->checked = false;
+    held->beyond_ms = 0;
+    held->retry_ms = 0;
+    member_core_data(held->member->core, held->partition, held->generation, false,
+                     now_ms);
+    group_member_wake(held->member);
+}
+
 static void pass_over(struct held *held, int64_t start, int64_t now_ms)
 {
     char what[256];

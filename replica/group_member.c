@@ -203,7 +203,7 @@ static struct held *choose(struct group_member *member, int64_t now_ms)
     return NULL;
 }
 
-static void take_back(struct buf *out, size_t before)
+static void cut_back(struct buf *out, size_t before)
 {
     if (out->data && out->length > before) {
         out->length = before;
@@ -293,7 +293,7 @@ static int take_one(struct group_member *member, size_t max_bytes, bool one_batc
     *again = rc == 0 && !silent;
     held_put_unlock(held);
     if (rc != 1) {
-        take_back(out, before);
+        cut_back(out, before);
     }
     return rc;
 }
@@ -309,6 +309,24 @@ int group_member_take(struct group_member *member, size_t max_bytes, bool one_ba
     }
     pthread_mutex_unlock(&member->take_lock);
     return rc;
+}
+
+void group_member_take_back(struct group_member *member,
+                            const struct group_chunk *chunk)
+{
+    const struct member_part part = {.partition = chunk->partition,
+                                     .generation = chunk->generation};
+    int64_t now_ms = groups_now(member->groups);
+    int64_t offset = chunk->first_offset;
+    pthread_mutex_lock(&member->take_lock);
+    pthread_mutex_lock(&member->lock);
+    struct held *held = held_of(member, &part);
+    if (held && member_core_take_back(member->core, part.partition, part.generation,
+                                      &offset, now_ms)) {
+        held_go_back(held, offset, now_ms);
+    }
+    pthread_mutex_unlock(&member->lock);
+    pthread_mutex_unlock(&member->take_lock);
 }
 
 bool group_member_ready(struct group_member *member)

@@ -179,6 +179,10 @@ struct group_chunk {
  */
 int group_member_take(struct group_member *member, size_t max_bytes, bool one_batch,
                       struct buf *out, struct group_chunk *chunk);
+/* A chunk did not reach its user: it is handed out again, and what came after it of its
+ * partition, too; but not what is finished. */
+void group_member_take_back(struct group_member *member,
+                            const struct group_chunk *chunk);
 /* Whether a take would find something. */
 bool group_member_ready(struct group_member *member);
 

@@ -186,6 +186,8 @@ int64_t held_step(struct held *held, int64_t now_ms);
 /* Finds the place of held->place.offset. HELD_READY then, or to be continued by
  * held_step(). 0 or an error of reading. */
 int held_place(struct held *held, int64_t now_ms);
+/* What comes next is at this offset, which lies before. */
+void held_go_back(struct held *held, int64_t offset, int64_t now_ms);
 /* Waits for what comes behind the place; tells the core whether there is something. */
 int held_await(struct held *held, int64_t now_ms);
 

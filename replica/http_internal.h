@@ -86,6 +86,7 @@ struct http_request {
     bool begun;
     bool counted; /* in server->active */
     bool replied;
+    bool delivered; /* all of the answer was sent */
     unsigned status;
     struct MHD_Response *response; /* taken by the queue */
     void *context;

@@ -103,6 +103,8 @@ static void use_free(void *context)
     struct http_member *member = use->member;
     bool last = false;
 
+    if (use->gives && !http_request_was_delivered(use->request))
+        http_use_take_back(use);
     if (member != NULL) {
         (void)pthread_mutex_lock(&member->lock);
         member->busy = false;

@@ -53,6 +53,7 @@ struct http_use {
     bool expired;          /* [member->lock] the time of a wait is over */
     int64_t deadline_ms;
     size_t max_bytes;
+    bool gives; /* messages, that are the client's once they are sent */
     struct buf raw;
     struct buf text;
 };
@@ -65,6 +66,8 @@ uint64_t http_use_changes(struct http_use *use);
 /* Goes on with `next` after a change since `seen`, or when the time is over. false: it
  * is over already. */
 bool http_use_wait(struct http_use *use, uint64_t seen, http_request_fn *next);
+/* What was given out and not finished is to be given out again. */
+void http_use_take_back(struct http_use *use);
 /* The member left, or was removed. */
 bool http_use_is_over(struct http_use *use);
 

@@ -41,6 +41,15 @@ static void out_finish(struct http_member *member)
     member->out.count = 0;
 }
 
+void http_use_take_back(struct http_use *use)
+{
+    struct http_member *member = use->member;
+
+    for (size_t i = 0; i < member->out.count; i++)
+        group_member_take_back(member->member, &member->out.chunks[i]);
+    member->out.count = 0;
+}
+
 /* Up to `offset` of one partition. 0; -EINVAL: that was not handed out, or is finished;
  * E_GROUP_FENCED. */
 static int out_finish_to(struct http_member *member, int32_t partition, int64_t offset)
@@ -136,8 +145,11 @@ static int poll_take(struct http_use *use)
         rc = poll_render(use, &chunk);
         if (rc == 0)
             rc = out_add(&use->member->out, &chunk);
-        if (rc < 0)
+        if (rc < 0) {
+            group_member_take_back(use->member->member, &chunk);
+            http_use_take_back(use);
             return rc;
+        }
         rc = 1;
     }
     return taken > 0 ? 0 : rc;
@@ -153,7 +165,8 @@ static void poll_go_on(struct http_request *request)
         http_reply_error(request, E_GROUP_MEMBER_UNKNOWN, NULL);
         return;
     }
-    rc = poll_take(use);
+    /* Nobody would see what it takes, but the next poll would say that it is done. */
+    rc = http_request_is_gone(request) ? E_OFFLINE : poll_take(use);
     if (rc == 0 && use->text.length == 0 && http_use_wait(use, seen, poll_go_on))
         return;
     group_member_touch(use->member->member, false);
@@ -161,6 +174,7 @@ static void poll_go_on(struct http_request *request)
         http_reply_error(request, rc, NULL);
     else
         http_reply_text(request, 200, "application/x-ndjson", &use->text);
+    use->gives = rc == 0;
 }
 
 static void poll_synced(struct http_request *request)

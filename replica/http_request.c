@@ -1,9 +1,11 @@
 #include "replica/http_error.h"
 #include "replica/http_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static struct http_request *request_of_timer(struct http_timer *timer)
 {
@@ -96,6 +98,22 @@ void http_request_settle(struct http_request *request)
     if (--server->active == 0)
         (void)pthread_cond_broadcast(&server->changed);
     (void)pthread_mutex_unlock(&server->lock);
+}
+
+bool http_request_was_delivered(const struct http_request *request)
+{
+    return request->delivered;
+}
+
+bool http_request_is_gone(const struct http_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    char byte;
+    ssize_t n =
+        info != NULL ? recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) : 0;
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 /* ---- waiting ------------------------------------------------------------------------

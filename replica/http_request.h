@@ -67,6 +67,12 @@ void http_request_set_context(struct http_request *request, void *context,
                               void (*free_context)(void *context));
 void *http_request_context(const struct http_request *request);
 
+/* From within free_context: whether all of the answer was sent. Whether it arrived
+ * nobody knows. */
+bool http_request_was_delivered(const struct http_request *request);
+/* Whether the client has closed the connection by now. Server thread. */
+bool http_request_is_gone(const struct http_request *request);
+
 /* ---- waiting -----------------------------------------------------------------------
  */
 

@@ -216,10 +216,10 @@ static void completed(void *arg, struct MHD_Connection *connection, void **conte
     struct http_request *request = *context;
 
     (void)connection;
-    (void)code;
     if (request == NULL)
         return;
     *context = NULL;
+    request->delivered = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     http_request_settle(request);
     http_connection_expect(request->peer, (int64_t)IDLE_S * 1000);
     (void)atomic_fetch_sub(&server->body_bytes, request->body_length);

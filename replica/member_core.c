@@ -313,6 +313,20 @@ int member_core_hand(struct member_core *core, int32_t partition, int64_t genera
     return 0;
 }
 
+bool member_core_take_back(struct member_core *core, int32_t partition,
+                           int64_t generation, int64_t *offset, int64_t now_ms)
+{
+    struct member_part *part = find(core, partition, generation);
+    if (!part || part->stage != MEMBER_OPEN || *offset >= part->handed) {
+        return false;
+    }
+    *offset = *offset > part->finished ? *offset : part->finished;
+    part->handed = *offset;
+    part->next = *offset;
+    watch_user(core, now_ms);
+    return true;
+}
+
 int member_core_finish(struct member_core *core, int32_t partition, int64_t generation,
                        int64_t next, int32_t epoch, int64_t now_ms)
 {

@@ -109,6 +109,10 @@ bool member_core_ready(const struct member_core *core, int64_t now_ms);
  * E_GROUP_FENCED: not any more, or something was handed out of it meanwhile. */
 int member_core_hand(struct member_core *core, int32_t partition, int64_t generation,
                      int64_t first, int64_t next, int64_t now_ms);
+/* What was handed out from `*offset` on did not reach the user: it is handed out again,
+ * but for what is finished. *offset: from where on. false: nothing to be done. */
+bool member_core_take_back(struct member_core *core, int32_t partition,
+                           int64_t generation, int64_t *offset, int64_t now_ms);
 /* 0 or E_GROUP_FENCED. Never goes back. */
 int member_core_finish(struct member_core *core, int32_t partition, int64_t generation,
                        int64_t next, int32_t epoch, int64_t now_ms);

@@ -71,6 +71,30 @@ members_are() {
     assert_output hello
 }
 
+@test "a client that goes away while it waits has nothing taken from it" {
+    join
+    run -28 curl -s --max-time 1 "$G/members/$ID?wait_ms=30000"
+    echo hello >>"$MNT/topics/t/0/log"
+    # It is noticed within a moment: 409 until then.
+    hello() {
+        curl -sf "$G/members/$ID?wait_ms=500" | jq -r .value | grep -qx hello
+    }
+    wait_for 10 hello
+}
+
+@test "an answer that broke off is given again" {
+    head -c 8000000 /dev/zero | tr '\0' x | fold -w 1000 >>"$MNT/topics/t/0/log"
+    join
+    run -28 curl -s --max-time 1 --limit-rate 20k -o "$WORK/part" \
+        "$G/members/$ID?max_bytes=8000000&wait_ms=10000"
+    poll_more() {
+        curl -sf "$G/members/$ID?max_bytes=1000&wait_ms=500" >"$WORK/again"
+    }
+    wait_for 10 poll_more
+    run -0 jq -r .offset "$WORK/again"
+    assert_line --index 0 0
+}
+
 @test "what is given out ends about where max_bytes says" {
     seq 1000 >>"$MNT/topics/t/0/log"
     join

@@ -192,6 +192,29 @@ static void test_epochs_of_commits(void **state)
     group_user_leave(user);
 }
 
+static void test_take_back(void **state)
+{
+    struct groups_rig *f = *state;
+    struct group_chunk chunks[3];
+    groups_rig_append(f, 1, "a\nb\n");
+    groups_rig_append(f, 1, "c\n");
+    struct group_user *user = groups_rig_join(f, "g");
+    user->take_bytes = 3;
+    group_user_expect(user, "a\n", &chunks[0]);
+    group_user_expect(user, "b\n", &chunks[1]);
+    group_user_expect(user, "c\n", &chunks[2]);
+    assert_int_equal(group_user_finish(user, &chunks[0]), 0);
+    for (int i = 0; i < 3; i++) {
+        group_member_take_back(user->member, &chunks[i]);
+    }
+    group_user_expect(user, "b\n", &chunks[1]);
+    group_user_expect(user, "c\n", &chunks[2]);
+    assert_int_equal(group_user_finish(user, &chunks[2]), 0);
+    assert_int_equal(group_user_sync(user), 0);
+    assert_int_equal(group_user_offset(f->groups, "g", 1), 3);
+    group_user_leave(user);
+}
+
 #define TEST(test)                                                                     \
     cmocka_unit_test_setup_teardown(test, groups_rig_setup, groups_rig_teardown)
 
@@ -203,6 +226,7 @@ int main(void)
         TEST(test_deleted_before_it_was_read),
         TEST(test_beyond_the_end),
         TEST(test_chunks),
+        TEST(test_take_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

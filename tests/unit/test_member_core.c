@@ -324,6 +324,27 @@ static void test_moves(void **state)
     assert_int_equal(commit(f, &offset), 0);
 }
 
+/* What did not reach the user is handed out again; not what is finished. */
+static void test_take_back(void **state)
+{
+    struct fixture *f = *state;
+    int64_t offset = 15;
+    open_one(f);
+    assert_false(member_core_take_back(f->core, 0, 7, &offset, 1)); /* not handed out */
+    assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, 1), 0);
+    assert_int_equal(member_core_hand(f->core, 0, 7, 20, 30, 1), 0);
+    assert_false(member_core_take_back(f->core, 0, 8, &offset, 1));
+    assert_int_equal(member_core_finish(f->core, 0, 7, 17, 4, 2), 0);
+    assert_true(member_core_take_back(f->core, 0, 7, &offset, 2));
+    assert_int_equal(offset, 17);
+    offset = 20; /* of the chunk behind: it went along */
+    assert_false(member_core_take_back(f->core, 0, 7, &offset, 2));
+    assert_int_equal(member_core_finish(f->core, 0, 7, 30, 4, 3), 0);
+    assert_int_equal(commit(f, &offset), 1);
+    assert_int_equal(offset, 17);
+    assert_int_equal(member_core_hand(f->core, 0, 7, 17, 30, 4), 0);
+}
+
 static void test_reset(void **state)
 {
     struct fixture *f = *state;
@@ -352,6 +373,7 @@ int main(void)
         TEST(test_synced_when_lost),
         TEST(test_what_was_not_answered_is_committed_again),
         TEST(test_moves),
+        TEST(test_take_back),
         TEST(test_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
