@@ -423,14 +423,15 @@ static void end_pauses(struct replicator *replicator, int64_t *due_ms)
 {
     int64_t now = now_ms(replicator);
     for (size_t i = 0; i < PAUSES; i++) {
-        struct follow *follow = replicator->paused[i];
-        while (follow && follow->due_ms <= now) {
+        struct follow **first = &replicator->paused[i];
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): who is forgotten was unlinked
+        while (*first && (*first)->due_ms <= now) {
+            struct follow *follow = *first;
             detach(replicator, follow);
             consider(replicator, follow);
-            follow = replicator->paused[i];
         }
-        if (follow && follow->due_ms < *due_ms) {
-            *due_ms = follow->due_ms;
+        if (*first && (*first)->due_ms < *due_ms) {
+            *due_ms = (*first)->due_ms;
         }
     }
 }
