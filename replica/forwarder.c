@@ -11,7 +11,8 @@
 #include <utlist.h>
 
 enum {
-    RETRY_MS = 50,
+    RETRY_FIRST_MS = 2,    /* a leader that does not know of it yet soon will */
+    RETRY_MS = 50,         /* twice as long after each refusal in a row, up to this */
     LOOK_MS = 100,         /* without a leader, should a notice be lost */
     CALL_MARGIN_MS = 2000, /* for the leader's answer, on top of what it may wait */
     IDLE_MS = 1000,
@@ -29,6 +30,7 @@ struct sending {
     bool appending;               /* done() of the waiter is to come */
     int64_t due_ms;               /* when to look again */
     int64_t retry_ms;             /* nothing is sent before; a notice lifts it */
+    int64_t pause_ms;             /* the last one after a refusal; 0: none since */
     struct produce_result result; /* [forwarder->lock] of the append */
     struct sending *next_done;    /* [forwarder->lock] */
     UT_hash_handle hh;            /* by partition */
@@ -59,8 +61,12 @@ void forwarder_notice(struct forwarder *forwarder, struct partition *partition)
 
 static void settle(struct sending *sending, const struct outbox_outcome *outcome)
 {
-    if (!partition_outbox_settle(sending->partition, &sending->batch, outcome)) {
-        sending->retry_ms = now_ms(sending->forwarder) + RETRY_MS;
+    if (partition_outbox_settle(sending->partition, &sending->batch, outcome)) {
+        sending->pause_ms = 0;
+    } else {
+        int64_t next = sending->pause_ms ? 2 * sending->pause_ms : RETRY_FIRST_MS;
+        sending->pause_ms = next < RETRY_MS ? next : RETRY_MS;
+        sending->retry_ms = now_ms(sending->forwarder) + sending->pause_ms;
     }
     sending->due_ms = 0; /* the thread goes on from there */
 }
