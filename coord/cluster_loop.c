@@ -71,6 +71,12 @@ static int keep_registration(struct loop *loop)
     char why[400] = "";
     int rc = cluster_register(cluster, cluster->register_unknown, why, sizeof(why));
 
+    /* What has the id may be of a request of this process that came late, after the one
+     * that it sent next had its day: that ends with the session. */
+    if (rc == E_NODE_ID_TAKEN && cluster->register_late) {
+        rc = cluster_renew_session(cluster);
+        return rc ? rc : -EAGAIN;
+    }
     cluster->register_unknown = rc != 0 && rc != E_NODE_ID_TAKEN;
     if (rc == 0)
         problems_clear(problems, "fenced", "node");

@@ -55,24 +55,33 @@ void cluster_describe_self(const struct cluster *cluster, struct registration *o
     snprintf(out->instance, sizeof(out->instance), "%s", cluster->instance);
 }
 
-/* Asks, for what the listener is told may be older than the session. */
-int cluster_keep_session(struct cluster *cluster)
+int cluster_renew_session(struct cluster *cluster)
 {
-    struct store_status status;
     int rc;
 
-    cluster->store->ops->status(cluster->store, &status);
-    if (!cluster_note_session(cluster, &status))
-        return 0;
+    /* Also if no other can be opened, the present one is over. */
+    pthread_mutex_lock(&cluster->publish_lock);
+    cluster->session_lost = true;
+    cluster->own_epoch = 0;
+    pthread_mutex_unlock(&cluster->publish_lock);
     rc = cluster->store->ops->session_open(cluster->store,
                                            cluster->params.config->session_timeout_ms);
     if (rc != 0)
         return rc;
     pthread_mutex_lock(&cluster->publish_lock);
     cluster->session_lost = false;
-    cluster->own_epoch = 0;
     pthread_mutex_unlock(&cluster->publish_lock);
+    cluster->register_late = false;
     return 0;
+}
+
+/* Asks, for what the listener is told may be older than the session. */
+int cluster_keep_session(struct cluster *cluster)
+{
+    struct store_status status;
+
+    cluster->store->ops->status(cluster->store, &status);
+    return cluster_note_session(cluster, &status) ? cluster_renew_session(cluster) : 0;
 }
 
 /* What the store holds under brokers/ids/<self> and controller, read now. */
@@ -246,6 +255,7 @@ static int attempt(struct cluster *cluster, bool replace, char *why, size_t why_
         rc = once(cluster, replace, why, why_size);
         /* What may be there by now is this process's own. */
         replace |= rc == E_OUTCOME_UNKNOWN;
+        cluster->register_late |= rc == E_OUTCOME_UNKNOWN;
         if (rc == E_OUTCOME_UNKNOWN)
             rc = -EAGAIN;
     }

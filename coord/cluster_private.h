@@ -51,6 +51,8 @@ struct cluster {
     int64_t own_epoch;       /* [publish_lock] of the registration of this process; 0 */
     bool session_lost;       /* [publish_lock] the store said so */
     bool register_unknown;   /* [loop] an attempt's outcome is not known */
+    bool register_late;      /* [loop, before it: open] a registration of this session
+                              * may still be on its way */
     int64_t last_epoch;      /* [loop, before it: open] the latest that it had */
     int64_t commit_revision; /* [operations_lock] the latest of an operation */
 
@@ -136,6 +138,9 @@ int cluster_register(struct cluster *cluster, bool replace, char *why, size_t wh
  * returns. One thread at a time: the loop, or cluster_join() before it.
  */
 int cluster_keep_session(struct cluster *cluster);
+/* Opens a new one in any case; what was bound to the present one ends.
+ * This node is fenced already. Likewise. */
+int cluster_renew_session(struct cluster *cluster);
 /* Ends the registration that an earlier incarnation of this node left. Likewise. */
 int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 /* Becomes controller if nobody is. 0, E_CONFLICT, or what the store returns. */

@@ -93,9 +93,9 @@ struct store_ops {
     int (*commit)(struct store *store, const struct store_txn *txn, int64_t *revision);
     /* One watcher over all keys, from after `revision` on. */
     int (*watch)(struct store *store, int64_t revision, store_watch_fn *fn, void *arg);
-    /* Begins a session, or a new one after a loss, and keeps it alive on a thread of
-     * the store's; leased puts are bound to the latest. Embedded: there is one from
-     * open on. */
+    /* Begins a session, or a new one after a loss or in place of the present one, which
+     * ends; keeps it alive on a thread of the store's. Leased puts are bound to the
+     * latest. Embedded: there is one from open on. */
     int (*session_open)(struct store *store, int64_t ttl_ms);
     /* Ends it, so that leased keys vanish at once. Bounded; errors do not matter. */
     void (*session_close)(struct store *store);

@@ -287,21 +287,22 @@ static bool has_revision(const struct cluster_snapshot *snapshot, const void *ar
     return snapshot->revision >= *(const int64_t *)arg;
 }
 
+static const char own_key[] = "/topicfs/default/brokers/ids/2"; /* of node 2 */
+
 /* Another program ends the registration of node 2, and node 2 sees that. Returns the
  * revision at which it ended. */
 static int64_t end_registration(struct cluster_rig *rig)
 {
-    static const char key[] = "/topicfs/default/brokers/ids/2";
     char *value = NULL;
     int64_t ended;
 
     for (int i = 0; i < 5000 && !value; i++) {
-        value = shared_backend_get(rig->backend, key);
+        value = shared_backend_get(rig->backend, own_key);
         rig_pause();
     }
     assert_non_null(value);
     free(value);
-    shared_backend_put(rig->backend, key, NULL);
+    shared_backend_put(rig->backend, own_key, NULL);
     ended = shared_backend_revision(rig->backend);
     rig_until(rig, 2, has_revision, &ended);
     return ended;
@@ -318,6 +319,28 @@ static void test_gone_before_the_answer_registers_anew(void **state)
     ended = end_registration(rig);
     shared_store_answer(rig->nodes[2].store);
     until_registered_anew(rig, 2, ended);
+}
+
+/* A registration of which the node never heard may come when the next one has ended: it
+ * is no other node's. */
+static void test_late_registration_does_not_take_the_id(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int64_t before = self_epoch(rig, 2);
+    char *value;
+
+    shared_store_fault(rig->nodes[2].store, SHARED_UNKNOWN_NOT, "brokers/ids/2");
+    (void)end_registration(rig);
+    until_registered_anew(rig, 2, before);
+    before = self_epoch(rig, 2);
+    value = shared_backend_get(rig->backend, own_key);
+    shared_store_hold_watch(rig->nodes[2].store, true);
+    shared_store_refuse_session(rig->nodes[2].store); /* it takes two attempts */
+    shared_backend_put(rig->backend, own_key, NULL);
+    shared_store_put_late(rig->nodes[2].store, own_key, value);
+    shared_store_hold_watch(rig->nodes[2].store, false);
+    until_registered_anew(rig, 2, before);
+    free(value);
 }
 
 struct joining {
@@ -745,6 +768,7 @@ int main(void)
                                         setup_empty, teardown),
         NODES_TEST(test_lost_session_fences_and_registers_anew),
         NODES_TEST(test_gone_before_the_answer_registers_anew),
+        NODES_TEST(test_late_registration_does_not_take_the_id),
         cmocka_unit_test_setup_teardown(test_gone_before_the_answer_joins_all_the_same,
                                         setup_empty, teardown),
         cmocka_unit_test_setup_teardown(test_session_lost_before_it_joins, setup_empty,

@@ -25,7 +25,7 @@ struct client {
     enum shared_fault fault;
     char fault_part[128];
     bool answer_waits; /* a commit is done and waits with its answer */
-    bool short_session;
+    bool short_session, refuse_session;
     int64_t lease, ttl_ns, deadline_ns; /* lease 0: no session */
     bool lost;
     int64_t silent_since_ms;
@@ -543,6 +543,15 @@ static int shared_session_open(struct store *store, int64_t ttl_ms)
     if (client->cut) {
         rc = E_STORE_UNREACHABLE;
     } else {
+        if (client->lease != 0)
+            end_lease(backend, client->lease);
+        client->lease = 0;
+    }
+    if (rc == 0 && client->refuse_session) {
+        client->refuse_session = false;
+        rc = E_STORE_UNREACHABLE;
+    }
+    if (rc == 0) {
         client->lease = backend->next_lease++;
         client->ttl_ns = ttl_ms * 1000000;
         client->deadline_ns = backend_mono(&backend->clock) + client->ttl_ns;
@@ -677,6 +686,17 @@ void shared_store_answer(struct store *store)
     pthread_mutex_unlock(&backend->lock);
 }
 
+void shared_store_put_late(struct store *store, const char *key, const char *value)
+{
+    struct client *client = client_of(store);
+    struct shared_backend *backend = client->backend;
+
+    pthread_mutex_lock(&backend->lock);
+    put(backend, ++backend->revision, key, value, client->lease);
+    pthread_cond_broadcast(&backend->changed);
+    pthread_mutex_unlock(&backend->lock);
+}
+
 void shared_store_end_session(struct store *store, bool told)
 {
     struct client *client = client_of(store);
@@ -692,6 +712,15 @@ void shared_store_short_session(struct store *store)
 
     pthread_mutex_lock(&client->backend->lock);
     client->short_session = true;
+    pthread_mutex_unlock(&client->backend->lock);
+}
+
+void shared_store_refuse_session(struct store *store)
+{
+    struct client *client = client_of(store);
+
+    pthread_mutex_lock(&client->backend->lock);
+    client->refuse_session = true;
     pthread_mutex_unlock(&client->backend->lock);
 }
 

@@ -46,12 +46,17 @@ void shared_store_fault(struct store *store, enum shared_fault fault, const char
 /* A commit whose answer is late gets it; waits until there is one. */
 void shared_store_answer(struct store *store);
 
+/* A put of this store, bound to its session, that was on its way for long. */
+void shared_store_put_late(struct store *store, const char *key, const char *value);
+
 /* The session ends although this store keeps it alive. `told`: the listener hears it.
  */
 void shared_store_end_session(struct store *store, bool told);
 /* The next session that is opened ends, and the listener hears it, before
  * session_open() returns. */
 void shared_store_short_session(struct store *store);
+/* The next session_open() ends the present session, and opens none. */
+void shared_store_refuse_session(struct store *store);
 
 /* What the store holds, as another program would see and change it. NULL: absent; freed
  * by the caller. value NULL: deletes. */
