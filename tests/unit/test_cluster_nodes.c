@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,13 +174,20 @@ static void test_client_keeps_no_replicas(void **state)
     assert_true(rig_is(rig, 3, rig_has_broker, &client));
 }
 
+struct passing {
+    struct shared_backend *backend;
+    atomic_bool over;
+};
+
+/* In steps, as when the other thread looks at the clock first is not known. */
 static void *let_time_pass(void *arg)
 {
-    struct cluster_rig *rig = arg;
+    struct passing *passing = arg;
 
-    for (int i = 0; i < 10; i++)
+    while (!atomic_load(&passing->over)) {
         rig_pause();
-    shared_backend_advance(rig->backend, 11000);
+        shared_backend_advance(passing->backend, 11000);
+    }
     return NULL;
 }
 
@@ -191,6 +199,7 @@ static void test_unreachable_store_is_a_clear_error(void **state)
         .instance = "i",
         .clock = shared_backend_clock(rig->backend),
     };
+    struct passing passing = {.backend = rig->backend};
     pthread_t thread;
     struct store *store = shared_store_open(rig->backend);
     struct cluster *cluster = NULL;
@@ -199,12 +208,13 @@ static void test_unreachable_store_is_a_clear_error(void **state)
     free(rig->nodes[1].config.coord);
     rig->nodes[1].config.coord = strdup("etcd://nowhere:2379");
     shared_store_cut(store, true);
-    assert_int_equal(pthread_create(&thread, NULL, let_time_pass, rig), 0);
+    assert_int_equal(pthread_create(&thread, NULL, let_time_pass, &passing), 0);
     assert_int_equal(
         cluster_open_shared(&params, store, &cluster, rig->why, sizeof(rig->why)),
         E_STORE_UNREACHABLE);
-    assert_non_null(strstr(rig->why, "etcd://nowhere:2379"));
+    atomic_store(&passing.over, true);
     pthread_join(thread, NULL);
+    assert_non_null(strstr(rig->why, "etcd://nowhere:2379"));
     problems_free(params.problems);
 }
 
