@@ -284,7 +284,7 @@ END
 @test "who holds lines for too long is replaced" {
     echo '{"max_poll_interval_ms": 1000}' >"$G/config.json"
     seq 5 >>"$P/log"
-    background bash -c 'exec <"$G/read/t"; read -r line; echo "$line"; sleep 1000' >"$WORK/a"
+    background bash -c 'exec <"$G/read/t"; read -r line; echo "$line"; exec sleep 1000' >"$WORK/a"
     wait_for 10 lines_in "$WORK/a" 1
     background cat "$G/read/t" >"$WORK/b"
     wait_for 20 lines_in "$WORK/b" 5

@@ -1,13 +1,13 @@
 # A cluster of its own for each test: load it behind ../bats/helpers.
 #
 #     setup() { fresh_cluster 3; }      # $C is the folder, $C/n1 ... the mounts; sessions
-#                                       # are of $SESSION_S seconds, 2 without it
+#                                       # are of $SESSION_S seconds, 2 without it; $OPTIONS:
+#                                       # more mount options
 #     teardown() { end_cluster; }
 
 CLUSTER=$REPOSITORY/mountscripts/cluster
 LINES=$REPOSITORY/tests/fault/cluster_lines.py
 
-# OPTIONS: more mount options.
 fresh_cluster() { # NODES [ARGUMENT of up...]
     C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
     bring_up "$@"
@@ -26,7 +26,8 @@ bring_up() {
     CHILDREN=()
     export TOPICFS_CLUSTER_DIR=$C
     # Sessions that end soon, so that no test waits long for what is not refused.
-    within 60 "$CLUSTER" up "$@" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
+    within 60 "$CLUSTER" up "$@" \
+        -o "session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s${OPTIONS:+,$OPTIONS}" >/dev/null
 }
 
 end_cluster() {
@@ -77,6 +78,15 @@ pid_of() { # NODE or member of etcd
 
 state_of() { # TOPIC KEY [MOUNT]
     jq -c ".$2" "$C/${3:-n1}/topics/$1/0/state"
+}
+
+led_by_other() { # TOPIC NODE MOUNT: another node than that leads
+    local now
+    now=$(state_of "$1" leader "$3") && [ "$now" -gt 0 ] && [ "$now" != "$2" ]
+}
+
+session_over() { # NODE MOUNT
+    [ -e "$C/$2/cluster/brokers/ids" ] && [ ! -e "$C/$2/cluster/brokers/ids/$1" ]
 }
 
 led() { # TOPIC

@@ -27,7 +27,7 @@ come_back() {
     kill -CONT "${HUNG[@]}"
 }
 
-# ends_by_interrupt COMMAND...: Ctrl-C after half a second ends it within one.
+# ends_by_interrupt COMMAND...: Ctrl-C, once it waits, ends it within a second.
 ends_by_interrupt() {
     local pid start status=0
     # The shell's background processes ignore SIGINT.
@@ -35,11 +35,10 @@ ends_by_interrupt() {
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])' "$@" >/dev/null 2>&1
     pid=$!
-    sleep 0.5
-    if ended "$pid"; then
-        echo "ended by itself: $*"
+    wait_for 5 waits_itself "$pid" || {
+        echo "does not wait: $*"
         return 1
-    fi
+    }
     start=$(now_ms)
     kill -INT "$pid"
     end_of "$pid" 5 || status=$?
@@ -51,6 +50,11 @@ os.execvp(sys.argv[1], sys.argv[1:])' "$@" >/dev/null 2>&1
         echo "took $(($(now_ms) - start)) ms: $*"
         return 1
     }
+}
+
+# waits_itself PID: blocked in the command, not in what starts it.
+waits_itself() {
+    blocked "$1" && ! grep -qa 'os.execvp' "/proc/$1/cmdline" && [ "$(cat "/proc/$1/comm")" != bash ]
 }
 
 refused_in_time() { # SECONDS ERRNO|ERRNO... CODE

@@ -17,10 +17,12 @@ teardown() { end_cluster; }
 start_waiting() { # LINE: in $WAITING
     background "$PYTHON" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.write(os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND), sys.argv[1].encode() + b"\n")' "$1"
+fd = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
+os.close(os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT))
+os.write(fd, sys.argv[1].encode() + b"\n")' "$1" "$C/begun-$1"
     WAITING=$!
-    sleep 0.5
-    alive "$WAITING"
+    wait_for 10 test -e "$C/begun-$1"
+    wait_for 5 blocked "$WAITING"
 }
 
 ends_at_once() { # by Ctrl-C
@@ -36,7 +38,8 @@ ends_at_once() { # by Ctrl-C
     kill -STOP "$(pid_of "$LEADER")" "$(pid_of "$THIRD")"
     start_waiting sent
     ends_at_once
-    sleep 4 # their sessions end
+    wait_for 20 session_over "$LEADER" "n$WRITER"
+    wait_for 20 session_over "$THIRD" "n$WRITER"
     start_waiting parked
     never_stuck "$WAITING" "$(pid_of "$WRITER")"
     ends_at_once
@@ -62,9 +65,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)'
     local writer=$!
     wait_for 20 lines_in "$LOG" 100
     kill -STOP "$(pid_of "$LEADER")"
-    sleep 1
-    alive "$writer"
-    sleep 5
+    wait_for 20 led_by_other t "$LEADER" "n$WRITER"
     kill -CONT "$(pid_of "$LEADER")"
     end_of "$writer" 60
     wait_for 30 all_in_sync t

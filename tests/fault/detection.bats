@@ -17,7 +17,7 @@ lead_elsewhere() { # TOPIC
     wait_for 10 has_replicas "$1" "$replicas"
     echo "{\"version\":1,\"partitions\":[{\"topic\":\"$1\",\"partition\":0}]}" \
         >"$C/n1/cluster/admin/preferred_replica_election"
-    wait_for 10 led_by_other "$1" "$controller"
+    wait_for 10 all_led_by_other "$1" "$controller"
 }
 
 has_replicas() { # TOPIC LIST
@@ -27,11 +27,10 @@ has_replicas() { # TOPIC LIST
     done
 }
 
-led_by_other() { # TOPIC NODE
+all_led_by_other() { # TOPIC NODE
     local mount
     for mount in "$C"/n[0-9]*; do
-        [ "$(state_of "$1" leader "${mount##*/}")" -gt 0 ] &&
-            [ "$(state_of "$1" leader "${mount##*/}")" != "$2" ] || return 1
+        led_by_other "$1" "$2" "${mount##*/}" || return 1
     done
 }
 
@@ -129,8 +128,7 @@ moves_are_rare() {
 }
 
 other_leads() { # THAN MOUNT
-    local now
-    now=$(state_of t leader "$2") && [ "$now" -gt 0 ] && [ "$now" != "$1" ]
+    led_by_other t "$1" "$2"
 }
 
 # For what is not to happen meanwhile.

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -33,17 +34,27 @@ static void nap(void)
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
+/* Below those that the system gives to connections: one of these could have it while
+ * etcd is about to start, or is away for a while. */
 static int free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    enum { LOWEST = 20000, HIGHEST = 32000, TRIES = 1000 };
 
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    close(fd);
-    return ntohs(address.sin_port);
+    for (int i = 0; i < TRIES; i++) {
+        uint16_t port;
+        assert_int_equal(getrandom(&port, sizeof(port), 0), sizeof(port));
+        port = (uint16_t)(LOWEST + port % (HIGHEST - LOWEST));
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_port = htons(port),
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool good = bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+        close(fd);
+        if (good)
+            return port;
+    }
+    fail_msg("no free port");
+    return -1;
 }
 
 static bool answers(int port)

@@ -3,7 +3,8 @@
 load ../bats/helpers
 load cluster
 
-SLOW_MS=1500
+SLOW_MS=$((2500 * TOPICFS_TEST_SLOW)) # the slow disk
+TIMEOUT_MS=$((800 * TOPICFS_TEST_SLOW))
 
 setup() {
     fresh_cluster 4
@@ -59,8 +60,8 @@ print(took["first"], took["fsync"], took["second"])'
     for node in "$LEADER" "$OTHER" "$SLOW" "$AWAY"; do
         sync_on "$node"
         read -r first fsync second <<<"$output"
-        [ "$first" -lt 1000 ]
-        [ "$second" -lt 1000 ]
+        [ "$first" -lt "$SLOW_MS" ]
+        [ "$second" -lt "$SLOW_MS" ]
         [ "$fsync" -ge "$SLOW_MS" ]
         end=$((end + 2))
         [ "$(flushed "$LEADER")" -ge $((end - 1)) ]
@@ -74,7 +75,7 @@ print(took["first"], took["fsync"], took["second"])'
 }
 
 @test "an fsync that takes too long: ETIMEDOUT, and it can be asked again; a signal ends it" {
-    echo '{"delivery_timeout_ms":300}' >"$C/n1/topics/t/config.json"
+    echo "{\"delivery_timeout_ms\":$TIMEOUT_MS}" >"$C/n1/topics/t/config.json"
     for node in "$LEADER" "$OTHER"; do
         wait_for 5 timeout_is_set "$node"
         echo "$SLOW_MS" >"$C/slow"
@@ -106,7 +107,7 @@ while True:
 }
 
 timeout_is_set() { # NODE
-    [ "$(jq .delivery_timeout_ms "$C/n$1/topics/t/config.json")" = 300 ]
+    [ "$(jq .delivery_timeout_ms "$C/n$1/topics/t/config.json")" = "$TIMEOUT_MS" ]
 }
 
 acks_are_0() { # NODE
@@ -140,10 +141,10 @@ fd = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND)
 os.write(fd, b"line\n")
 os.fsync(fd)'
     local waiting=$!
-    sleep 0.7
-    alive "$waiting"
+    wait_for 10 has_lines 1
+    wait_for 5 blocked "$waiting"
     "$CLUSTER" kill "$LEADER"
-    sleep 1
+    wait_for 20 led_by_other t "$LEADER" "n$OTHER"
     alive "$waiting"
     "$CLUSTER" start "$LEADER"
     echo 0 >"$C/slow"

@@ -84,7 +84,7 @@ everything_done() {
     reader 1
     reader 2
     wait_for 20 owners_are 3 '[4,2,2]'
-    fill a 200 &
+    background fill a 200
     local filling=$! start
     wait_for 20 lines_in "$C/done-g-0" 20
     kill -KILL "${READERS[0]}"
@@ -105,7 +105,7 @@ everything_done() {
     reader 2
     reader 3
     wait_for 20 owners_are "$other" '[4,3,3]'
-    fill a 400 "$other" &
+    background fill a 400 "$other"
     local filling=$!
     wait_for 20 lines_in "$C/done-g-$((victim - 1))" 10
     "$CLUSTER" kill "$victim"
@@ -126,7 +126,7 @@ everything_done() {
     reader "$other"
     reader "$other"
     wait_for 20 owners_are "$other" '[4,2,2]'
-    fill a 200 "$other" &
+    background fill a 200 "$other"
     local filling=$!
     wait_for 20 lines_in "$C/done-g-0" 20
     "$CLUSTER" kill "$coordinates"
@@ -142,7 +142,7 @@ everything_done() {
     local k victim round
     for k in 1 2 3; do reader "$k"; done
     wait_for 20 owners_are 1 '[4,3,3]'
-    fill a 3000 &
+    background fill a 3000
     local filling=$!
     for round in 1 2 3; do
         victim=$(coordinator || echo "$round")
@@ -189,10 +189,10 @@ everything_done() {
         local n=0
         while [ ! -e "$stop" ]; do
             n=$((n % 3 + 1))
-            timeout 1 cat "$C/n$n/groups/g/read/t" >/dev/null || true
+            timeout -k 1 1 cat "$C/n$n/groups/g/read/t" >/dev/null || true
         done
     }
-    churn &
+    background churn
     local churning=$! orphans=0 round
     wait_for 20 owners_are 1 '[4,2,2]' || true
     for ((round = 0; round < 40; round++)); do
