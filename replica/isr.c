@@ -23,6 +23,8 @@ static bool alive(const struct partition_core *core, const struct core_replica *
 
 /* Has it reached the high watermark and the start of this epoch, in the incarnation
  * that is registered? Then it has all that was ever committed. */
+/* The leader's own start of the epoch is on its disk, too: after an unclean election a
+ * replica may know of a higher HW than it, and leads with that once it has joined. */
 static bool caught_up(const struct partition_core *core,
                       const struct core_replica *replica)
 {
@@ -30,7 +32,8 @@ static bool caught_up(const struct partition_core *core,
         return true;
     }
     return replica->log_end_offset >= core->high_watermark &&
-           replica->log_end_offset >= core->epoch_start;
+           replica->log_end_offset >= core->epoch_start &&
+           (!core->flush_counts || core->flushed_offset >= core->epoch_start);
 }
 
 static bool may_join(const struct partition_core *core,
