@@ -53,12 +53,15 @@ static int64_t tick_expiry(const struct group_core *core,
                            const struct core_topic *topic, int32_t partition)
 {
     int64_t since = topic->partitions[partition].timestamp_ms;
+    int64_t at;
 
     if (core->config.offsets_retention_ms < 0 || topic->members > 0)
         return INT64_MAX;
     if (since < topic->left_ms)
         since = topic->left_ms;
-    return since + core->config.offsets_retention_ms;
+    return __builtin_add_overflow(since, core->config.offsets_retention_ms, &at)
+               ? INT64_MAX
+               : at;
 }
 
 static int tick_forget(const struct group_core *core, struct core_topic *topic,
