@@ -119,6 +119,26 @@ static void test_joining_takes_hw_epoch_start_and_registration(void **state)
     assert_int_equal(proposal.state.isr.count, 3);
 }
 
+static void test_nobody_joins_before_the_leader_has_flushed_its_start(void **state)
+{
+    (void)state;
+    struct partition_core core;
+    struct isr_proposal proposal;
+    core_rig_leader(&core);
+    heard(&core, 2, 10, 0);
+    heard(&core, 3, 8, 0);
+    assert_true(isr_propose(&core, 1001, &proposal));
+    isr_outcome(&core, &proposal, ISR_STORED, 101);
+    heard(&core, 3, 10, 1001);
+    core.flush_counts = true;
+    core.epoch_start = 10;
+    core.flushed_offset = 9;
+    assert_false(isr_propose(&core, 1001, &proposal));
+    core.flushed_offset = 10;
+    assert_true(isr_propose(&core, 1001, &proposal));
+    assert_true(replica_ids_contain(&proposal.state.isr, 3));
+}
+
 static void test_an_unknown_outcome_counts_until_the_revision_moves(void **state)
 {
     (void)state;
@@ -189,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_the_last_ones_stay_eligible),
         cmocka_unit_test(test_who_is_not_registered_leaves_at_once),
         cmocka_unit_test(test_joining_takes_hw_epoch_start_and_registration),
+        cmocka_unit_test(test_nobody_joins_before_the_leader_has_flushed_its_start),
         cmocka_unit_test(test_an_unknown_outcome_counts_until_the_revision_moves),
         cmocka_unit_test(test_a_conflict_is_read_again),
         cmocka_unit_test(test_lag_in_messages),
