@@ -183,11 +183,23 @@ static void op_finish(struct stream_op *op)
     free(op);
 }
 
+/* A member fails with E_OFFLINE when the node stops; a partition's disk is another
+ * matter.
+ */
+static int stream_error(struct group_stream *stream, int error)
+{
+    struct group_member_status status;
+    group_member_status(stream->member, &status);
+    bool stops = status.state == GROUP_FAILED && status.error == E_OFFLINE;
+    return stops && error == E_OFFLINE ? -ENOTCONN : error;
+}
+
 /* The opener's answer may bring the end of the stream with it: it is through before. */
 static void op_error(struct stream_op *op, int error)
 {
     struct group_stream_waiter *waiter = op->stream->waiter;
     struct reply *reply = op->reply;
+    error = stream_error(op->stream, error);
     op_unpark(op);
     if (reply == NULL) {
         op_finish(op);

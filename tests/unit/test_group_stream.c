@@ -256,6 +256,23 @@ static void ends(void **state)
     group_stream_close(stream);
 }
 
+/* The node stops serving groups: that is the end of the mount, no damage. */
+static void groups_end(void **state)
+{
+    struct fixture *f = *state;
+    struct opener opener;
+    struct record record;
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    begin_read(stream, &record, 0, 100);
+    assert_false(record_wait_ms(&record, MOMENT_MS));
+    groups_interrupt(f->rig->groups);
+    assert_error(&record, -ENOTCONN);
+    struct group_stream *late = begin_open(f, "g", STREAM_TEXT, &opener);
+    assert_error(&opener.record, -ENOTCONN);
+    group_stream_close(late);
+    group_stream_close(stream);
+}
+
 static void openers(void **state)
 {
     struct fixture *f = *state;
@@ -448,6 +465,7 @@ int main(void)
         TEST(json_lines),
         TEST(interrupts),
         TEST(ends),
+        TEST(groups_end),
         TEST(openers),
         TEST(nonblocking),
         TEST(what_was_lost_is_not_handed_out),
