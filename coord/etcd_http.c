@@ -45,6 +45,7 @@ struct etcd_http {
     pthread_cond_t stop_cond;
     bool stopped;             /* [lock] */
     bool answered;            /* [lock] once, whatever it was */
+    bool missed;              /* [lock] a server may have asked for a certificate */
     unsigned current;         /* [lock] endpoint */
     uint64_t generation;      /* [lock] streams of an older one end */
     struct etcd_handle *idle; /* [lock] */
@@ -334,14 +335,16 @@ static int run_call(struct etcd_http *http, struct etcd_handle *handle)
 }
 
 /* A server that misses a certificate ends the connection; what is seen of that depends
- * on the moment, and never says so. */
+ * on the moment, and never says so. Once seen it counts until one answers: later
+ * attempts of a slow handshake may only run out of time. */
 static bool may_miss_certificate(struct etcd_http *http, int result)
 {
     pthread_mutex_lock(&http->lock);
-    bool answered = http->answered;
+    if (result == -ECONNRESET && http->endpoints.tls && !http->cert_file)
+        http->missed = true;
+    bool missed = http->missed && !http->answered;
     pthread_mutex_unlock(&http->lock);
-    return result == -ECONNRESET && http->endpoints.tls && !http->cert_file &&
-           !answered;
+    return missed;
 }
 
 static void explain(struct etcd_http *http, const struct etcd_handle *handle,
