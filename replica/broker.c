@@ -229,6 +229,7 @@ static int start_replication(struct broker *broker)
     cluster_session(broker->params.cluster, &session);
     const struct replication_params params = {.config = broker->params.config,
                                               .cluster = broker->params.cluster,
+                                              .problems = broker->params.problems,
                                               .clock = broker->params.clock,
                                               .broker = broker};
     return session.shared ? replication_start(&params, &broker->replication) : 0;

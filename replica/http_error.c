@@ -32,7 +32,7 @@ static const struct http_error errors[] = {
     {E_TOPIC_EXISTS, 409},
     {E_UNKNOWN_TOPIC, 404},
     {E_INVALID_REPLICATION_FACTOR, 400},
-    {E_NEWER_FORMAT, 500},
+    {E_NEWER_FORMAT, 505},
     {E_IN_USE, 409},
     {E_CORRUPT, 500},
     {E_READ_ONLY, 403},

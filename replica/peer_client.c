@@ -216,6 +216,9 @@ static int status_error(CURL *easy)
     if (status == 401 || status == 403) {
         return -EACCES;
     }
+    if (status == 505) {
+        return E_NEWER_FORMAT;
+    }
     return status == 200 ? 0 : -EPROTO;
 }
 

@@ -28,7 +28,8 @@ struct peer_address {
 
 struct peer_reply {
     /* 0; -ECONNREFUSED: nobody listens there; -EHOSTUNREACH: no connection came about:
-     * with both, nothing was sent. -EACCES: this node is not let in; else, as -EIO or
+     * with both, nothing was sent. -EACCES: this node is not let in;
+     * E_NEWER_FORMAT: it speaks an older version of the protocol; else, as -EIO or
      * -ETIMEDOUT, it may have arrived. */
     int error;
     const uint8_t *bytes; /* borrowed until done() returns */

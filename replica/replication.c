@@ -9,9 +9,11 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct replication {
+    struct problems *problems;     /* [const] */
     struct replicator *replicator; /* [const until stopped] */
     struct forwarder *forwarder;   /* [const until stopped] */
     struct lookout *lookout;       /* [const until stopped] */
@@ -32,6 +34,36 @@ static void on_failed(void *arg, int32_t broker)
     lookout_hint(replication->lookout, broker);
 }
 
+/* Why nothing is fetched from a node that is alive. */
+static void on_refused(void *arg, int32_t broker, int error)
+{
+    struct replication *replication = arg;
+    char subject[32];
+    (void)snprintf(subject, sizeof subject, "node %d", (int)broker);
+    switch (error) {
+    case 0:
+        problems_clear(replication->problems, "peer", subject);
+        break;
+    case -EACCES:
+        problems_set(
+            replication->problems, "peer", subject,
+            "it refuses this node, which follows it: it is of another cluster, "
+            "or has another key or certificates",
+            "compare the options cluster, cluster_key and tls_ca of both");
+        break;
+    case E_NEWER_FORMAT:
+        problems_set(replication->problems, "peer", subject,
+                     "it and this node speak different versions of the protocol",
+                     "run the same topicfs on both");
+        break;
+    default:
+        problems_set(replication->problems, "peer", subject,
+                     "what it answers can't be understood",
+                     "see whether its advertise leads to another program");
+        break;
+    }
+}
+
 int replication_start(const struct replication_params *params, struct replication **out)
 {
     struct replication *replication = calloc(1, sizeof *replication);
@@ -40,12 +72,14 @@ int replication_start(const struct replication_params *params, struct replicatio
         return -ENOMEM;
     }
     pthread_mutex_init(&replication->lock, NULL);
+    replication->problems = params->problems;
     const struct isr_keeper_params keeper = {
         .broker = params->broker, .cluster = params->cluster, .clock = params->clock};
     const struct replicator_params replicator = {.config = params->config,
                                                  .cluster = params->cluster,
                                                  .clock = params->clock,
                                                  .on_failed = on_failed,
+                                                 .on_refused = on_refused,
                                                  .arg = replication};
     const struct lookout_params lookout = {.config = params->config,
                                            .cluster = params->cluster,

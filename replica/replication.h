@@ -20,6 +20,7 @@ struct replication;
 struct replication_params {
     const struct mount_config *config; /* borrowed, as all of these */
     struct cluster *cluster;
+    struct problems *problems;
     const struct clock *clock;
     struct broker *broker;
 };

@@ -57,6 +57,7 @@ struct fetch_leader {
     struct fetch_call calls[CALLS_PER_LEADER];
     struct follow *ready; /* list */
     int64_t retry_ms;     /* nothing is sent before */
+    int refusal;          /* that was told last; 0: none */
     UT_hash_handle hh;
 };
 
@@ -397,6 +398,19 @@ static int take_answer(struct fetch_call *call, const struct peer_reply *reply)
     return 0;
 }
 
+/* Tells of the first of several refusals, and of their end. */
+static void note_refusal(struct fetch_leader *leader, int rc)
+{
+    const struct replicator_params *params = &leader->replicator->params;
+    bool refused =
+        rc == -EACCES || rc == E_NEWER_FORMAT || rc == -EBADMSG || rc == -EPROTO;
+    int refusal = refused ? rc : 0;
+    if (refusal != leader->refusal) {
+        leader->refusal = refusal;
+        params->on_refused(params->arg, leader->id, refusal);
+    }
+}
+
 static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
 {
     struct fetch_call *call = (struct fetch_call *)peer;
@@ -409,6 +423,7 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
         diag(DIAG_DEBUG, "fetching from node %d: %s", leader->id, err_text(rc));
         leader->retry_ms = now_ms(leader->replicator) + RETRY_MS;
     }
+    note_refusal(leader, rc);
     if (rc == -ECONNREFUSED || rc == -EIO) {
         leader->replicator->params.on_failed(leader->replicator->params.arg,
                                              leader->id);

@@ -31,6 +31,10 @@ struct replicator_params {
     /* A call to a node broke off, or found nobody: its process may be gone. Must not
      * block. */
     void (*on_failed)(void *arg, int32_t broker);
+    /* A node began to refuse this one (-EACCES), or speaks another version of the
+     * protocol (E_NEWER_FORMAT), or nothing that can be understood (-EBADMSG, -EPROTO);
+     * 0: that is over. Must not block. */
+    void (*on_refused)(void *arg, int32_t broker, int error);
     void *arg;
 };
 

@@ -99,3 +99,27 @@ cluster_topic_on_two() {
     "$CLUSTER" start etcd1
     wait_for 20 no_problems
 }
+
+@test "who is refused by a node that it follows says so in problems, until that is mended" {
+    fresh_cluster 3
+    cluster_topic t
+    local options
+    options=$(cat "$C/options")
+    "$CLUSTER" stop 3
+    printf '0123456789abcdef0123456789abcdef\n' >"$C/key"
+    chmod 600 "$C/key"
+    echo "$options,cluster_key=$C/key" >"$C/options"
+    "$CLUSTER" start 3
+    wait_for 20 all_in_sync t
+    echo '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,1,2]}]}' \
+        >"$C/n1/cluster/admin/reassign_partitions"
+    echo '{"version":1,"partitions":[{"topic":"t","partition":0}]}' \
+        >"$C/n1/cluster/admin/preferred_replica_election"
+    wait_for 20 grep -q 'kind=peer node 3: it refuses this node' "$C/n1/cluster/problems"
+    wait_for 20 grep -q 'kind=peer node 3: it refuses this node' "$C/n2/cluster/problems"
+    "$CLUSTER" stop 3
+    echo "$options" >"$C/options"
+    "$CLUSTER" start 3
+    wait_for 20 all_in_sync t
+    wait_for 10 no_problems
+}
