@@ -53,9 +53,10 @@ static int decode_topic(const cJSON *list, struct deposal *out)
 {
     const cJSON *head = cJSON_IsArray(list) ? list->child : NULL;
     struct topic_id id;
+    const char *text = cJSON_GetStringValue(head);
     int64_t number;
 
-    if (!cJSON_IsString(head) || topic_id_parse(head->valuestring, &id) != 0)
+    if (text == NULL || head == NULL || topic_id_parse(text, &id) != 0)
         return E_INVALID_JSON;
     for (const cJSON *item = head->next; item; item = item->next) {
         if (json_i64(item, &number) != 0 || number < 0 || number > INT32_MAX)
