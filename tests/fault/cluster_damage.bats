@@ -197,7 +197,7 @@ leads_by_own_word() {
     head -c 900000 /dev/zero | tr '\0' x | fold -w 999 | sed 's/$/ 1/' >"$C/bulk"
     wait_for 30 fill_until_out
     # It says so, reads and deletes; nobody else is in trouble.
-    run -0 grep -c kind=disk-full "$C/n2/cluster/problems"
+    wait_for 10 grep -q kind=disk-full "$C/n2/cluster/problems"
     progress 1
     run -0 within 5 head -n 1 "$C/n2/topics/t/0/log"
     run -0 within 10 rmdir "$C/n2/topics/u"
@@ -278,7 +278,7 @@ is_preferred() { # NODE ASKED
     [ $(($(now_ms) - start)) -lt $((10000 * TOPICFS_TEST_SLOW)) ]
     progress "$other"
     progress "$victim"
-    run -0 grep -c kind=offline "$C/n$victim/cluster/problems"
+    wait_for 10 grep -q kind=offline "$C/n$victim/cluster/problems"
     in_sync t "$other" "$other"
     in_sync t "$third" "$other"
     # Mended, it comes back by itself.

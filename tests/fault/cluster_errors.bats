@@ -230,7 +230,7 @@ finally:
     for k in "$L" "$F" "$G"; do
         run -0 cat "$C/n$k/topics/t/0/log"
         assert_output $'kept\nnew'
-        run -0 grep -c 'kind=loss' "$C/n$k/cluster/problems"
+        wait_for 10 grep -q 'kind=loss' "$C/n$k/cluster/problems"
     done
 }
 
