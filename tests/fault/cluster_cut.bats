@@ -120,7 +120,7 @@ isr_is() { # MOUNT ISR
     run -0 within 5 grep -c . "$C/n$cut/topics/t/0/log"
     [ "$output" -ge "$acknowledged" ]
     run -0 within 5 head -n 1 "$C/n$other/topics/t/0/log"
-    run -0 within 5 grep 'kind=below-minimum' "$C/n$cut/cluster/problems"
+    wait_for 20 grep -q 'kind=below-minimum' "$C/n$cut/cluster/problems"
     heal "$cut"
     wait_for 30 all_in_sync t
     progress "$cut"
@@ -132,7 +132,7 @@ isr_is() { # MOUNT ISR
     refused=$(grep -vc '^ok' "$C/notes-$cut")
     wait_for 20 eval '[ "$(grep -vc "^ok" "$C/notes-'"$cut"'")" -gt '"$refused"' ]'
     run -0 within 5 head -n 1 "$C/n$cut/topics/t/0/log"
-    run -0 within 5 grep -c kind=store "$C/n$cut/cluster/problems"
+    wait_for 20 grep -q kind=store "$C/n$cut/cluster/problems"
     [ "$(state_of t leader "n$other")" != "$cut" ]
     ip link set "$TAG-$cut" up
     progress "$cut"
