@@ -7,6 +7,7 @@
 #ifndef TOPICFS_COORD_H
 #define TOPICFS_COORD_H
 
+#include "coord/base64.h"
 #include "coord/buf.h"
 #include "coord/carry_over.h"
 #include "coord/clock.h"

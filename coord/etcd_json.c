@@ -1,5 +1,6 @@
 #include "coord/etcd_json.h"
 
+#include "coord/base64.h"
 #include "coord/json.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@ static void add_base64(struct buf *body, const char *name, const void *bytes,
                        size_t length)
 {
     buf_printf(body, "\"%s\":\"", name);
-    etcd_base64_encode(body, bytes, length);
+    (void)base64_encode(body, bytes, length);
     buf_adds(body, "\"");
 }
 
@@ -182,7 +183,7 @@ static int get_bytes(const cJSON *object, const char *name, char **out, size_t *
 
     if (item && !cJSON_IsString(item))
         return -EBADMSG;
-    return etcd_base64_decode(item ? item->valuestring : "", out, length);
+    return base64_decode(item ? item->valuestring : "", out, length);
 }
 
 static int parse_object(const char *bytes, size_t length, cJSON **out)

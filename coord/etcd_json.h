@@ -82,9 +82,4 @@ int etcd_json_watch_reply(const char *bytes, size_t length,
                           struct etcd_watch_reply *out);
 void etcd_json_watch_free(struct etcd_watch_reply *reply);
 
-/* Standard base64 with padding. decode: the caller frees *out, which has a NUL behind
- * its *length bytes; 0, -EBADMSG, or -ENOMEM. */
-void etcd_base64_encode(struct buf *out, const void *bytes, size_t length);
-int etcd_base64_decode(const char *text, char **out, size_t *length);
-
 #endif

@@ -2,31 +2,6 @@
 
 #include <string.h>
 
-static void add_base64(struct buf *out, const char *bytes, size_t length)
-{
-    static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *b = (const uint8_t *)bytes;
-    for (; length > 0; b += 3) {
-        uint32_t n = (uint32_t)b[0] << 16;
-        char four[4];
-        if (length > 1)
-            n |= (uint32_t)b[1] << 8;
-        if (length > 2)
-            n |= b[2];
-        four[0] = digits[n >> 18];
-        four[1] = digits[n >> 12 & 63];
-        four[2] = '=';
-        four[3] = '=';
-        if (length > 1)
-            four[2] = digits[n >> 6 & 63];
-        if (length > 2)
-            four[3] = digits[n & 63];
-        (void)buf_add(out, four, sizeof four);
-        length -= length > 3 ? 3 : length;
-    }
-}
-
 /* ,"name":"text" or ,"name":null,"name_base64":"..." */
 static void add_member(struct buf *out, const char *name, const char *bytes,
                        size_t length)
@@ -37,7 +12,7 @@ static void add_member(struct buf *out, const char *name, const char *bytes,
         return;
     }
     (void)buf_printf(out, "null,\"%s_base64\":\"", name);
-    add_base64(out, bytes, length);
+    (void)base64_encode(out, bytes, length);
     (void)buf_adds(out, "\"");
 }
 

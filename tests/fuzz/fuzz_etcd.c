@@ -2,6 +2,7 @@
  * What reads etcd's replies, on arbitrary bytes. What they accept has to be usable:
  * keys are texts, lists are sorted, revisions are positive.
  */
+#include "coord/base64.h"
 #include "coord/etcd_json.h"
 
 #include <stdint.h>
@@ -58,10 +59,10 @@ static void fuzz_base64(const char *text)
     size_t length;
     struct buf again;
 
-    if (etcd_base64_decode(text, &bytes, &length) != 0)
+    if (base64_decode(text, &bytes, &length) != 0)
         return;
     buf_init(&again, strlen(text) + 1);
-    etcd_base64_encode(&again, bytes, length);
+    base64_encode(&again, bytes, length);
     require(again.length == strlen(text));
     require(length < 3 || strncmp(again.data, text, again.length - 4) == 0);
     buf_free(&again);

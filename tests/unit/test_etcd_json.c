@@ -26,41 +26,6 @@ static int watch_of(const char *text, struct etcd_watch_reply *reply)
     return etcd_json_watch_reply(text, strlen(text), reply);
 }
 
-static void test_base64_round_trip(void **state)
-{
-    static const char *const pairs[][2] = {
-        {"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
-        {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\xfd", "//79"},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-        struct buf out;
-        char *bytes;
-        size_t length;
-        buf_init(&out, 100);
-        etcd_base64_encode(&out, pairs[i][0], strlen(pairs[i][0]));
-        assert_string_equal(out.data ? out.data : "", pairs[i][1]);
-        assert_int_equal(etcd_base64_decode(pairs[i][1], &bytes, &length), 0);
-        assert_int_equal(length, strlen(pairs[i][0]));
-        assert_string_equal(bytes, pairs[i][0]);
-        free(bytes);
-        buf_free(&out);
-    }
-}
-
-static void test_base64_refuses(void **state)
-{
-    static const char *const bad[] = {
-        "Z", "Zg", "Zg=", "Z===", "Zm9=v===", "Zm 9", "====", "Zm8-"};
-    (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        char *bytes;
-        size_t length;
-        assert_int_equal(etcd_base64_decode(bad[i], &bytes, &length), -EBADMSG);
-        assert_null(bytes);
-    }
-}
-
 static void check_body(struct buf *body, const char *expected)
 {
     assert_int_equal(buf_error(body), 0);
@@ -370,8 +335,6 @@ static void test_known_difference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_base64_round_trip),
-        cmocka_unit_test(test_base64_refuses),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_transaction),
         cmocka_unit_test(test_list),

@@ -1,4 +1,4 @@
-#include "coord/etcd_json.h"
+#include "coord/base64.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 static const char base64_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void etcd_base64_encode(struct buf *out, const void *bytes, size_t length)
+int base64_encode(struct buf *out, const void *bytes, size_t length)
 {
     const unsigned char *in = bytes;
 
@@ -23,8 +23,9 @@ void etcd_base64_encode(struct buf *out, const void *bytes, size_t length)
             text[digit] = base64_digits[group >> (18 - 6 * digit) & 63];
         memset(text + n + 1, '=', 3 - n);
         if (buf_add(out, text, sizeof(text)) != 0)
-            return;
+            break;
     }
+    return buf_error(out);
 }
 
 static int base64_value(char c)
@@ -40,7 +41,7 @@ static int base64_value(char c)
     return c == '/' ? 63 : -1;
 }
 
-int etcd_base64_decode(const char *text, char **out, size_t *length)
+int base64_decode(const char *text, char **out, size_t *length)
 {
     size_t n = strlen(text), padding = 0, at = 0;
 
