@@ -158,6 +158,7 @@ static int commit_more_states(struct cluster *cluster, const struct snapshot *ba
                               const struct new_topic *topic,
                               const struct controller_view *view)
 {
+    int64_t assignment_revision = cluster->commit_revision; /* so far */
     int32_t count = topic->assignment.partition_count;
     struct buf value;
     int rc = 0;
@@ -171,7 +172,7 @@ static int commit_more_states(struct cluster *cluster, const struct snapshot *ba
             part.partition_count = p + FIRST_STATES_MAX;
         txn_init(&txn, cluster->prefix);
         add_states(&txn, topic->name, &part, p, view, topic->first_epoch, &value);
-        txn_compare(&txn, STORE_MOD_REVISION, cluster->commit_revision,
+        txn_compare(&txn, STORE_MOD_REVISION, assignment_revision,
                     "brokers/topics/%s/assignment", topic->name);
         rc = cluster_commit(cluster, &txn, base);
         if (rc == -EAGAIN)
