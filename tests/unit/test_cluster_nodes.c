@@ -12,45 +12,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-    struct cluster_rig *rig = calloc(1, sizeof(*rig));
-
-    if (!rig)
-        return -1;
-    rig_open(rig, 3);
-    *state = rig;
-    return 0;
-}
-
-static int setup_empty(void **state)
-{
-    struct cluster_rig *rig = calloc(1, sizeof(*rig));
-
-    if (!rig)
-        return -1;
-    rig_open(rig, 0);
-    *state = rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_close(*state);
-    free(*state);
-    return 0;
-}
-
-static int64_t self_epoch(struct cluster_rig *rig, int id)
-{
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(rig->nodes[id].cluster);
-    int64_t epoch = snapshot->self_epoch;
-
-    cluster_snapshot_put(snapshot);
-    return epoch;
-}
-
 static int32_t controller_of(struct cluster_rig *rig, int id, int32_t *epoch)
 {
     const struct cluster_snapshot *snapshot =
@@ -106,12 +67,12 @@ static void test_another_instance_with_the_id_is_refused(void **state)
 static void test_same_instance_is_back_at_once(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
 
     rig->nodes[2].started = NODE_STARTED_PROCESS_CRASH;
     rig_kill(rig, 2);
     rig_start(rig, 2);
-    assert_true(self_epoch(rig, 2) > before);
+    assert_true(rig_self_epoch(rig, 2) > before);
     const struct cluster_snapshot *snapshot =
         cluster_snapshot_get(rig->nodes[2].cluster);
     assert_int_equal(cluster_snapshot_broker(snapshot, 2)->started,
@@ -241,7 +202,7 @@ static void test_lost_session_fences_and_registers_anew(void **state)
     struct cluster_rig *rig = *state;
     struct seen seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct cluster_session session;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
     int32_t id = 2;
 
     assert_int_equal(cluster_subscribe(rig->nodes[2].cluster, on_change, &seen), 0);
@@ -263,9 +224,9 @@ static void test_lost_session_fences_and_registers_anew(void **state)
     shared_store_cut(rig->nodes[2].store, false);
     rig_until(rig, 1, rig_has_broker, &id);
     rig_until(rig, 2, rig_is_member, NULL);
-    while (self_epoch(rig, 2) == before)
+    while (rig_self_epoch(rig, 2) == before)
         rig_pause();
-    assert_true(self_epoch(rig, 2) > before);
+    assert_true(rig_self_epoch(rig, 2) > before);
     rig_until_problem(rig, 2, "kind=session", false);
     cluster_unsubscribe(rig->nodes[2].cluster, on_change, &seen);
     assert_true(seen.fenced > 0);
@@ -274,36 +235,31 @@ static void test_lost_session_fences_and_registers_anew(void **state)
 static void test_reported_dead_registers_anew(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
 
     assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, before + 1000),
                      E_CONFLICT);
     assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 1, before), -EINVAL);
     assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, before), 0);
-    while (self_epoch(rig, 2) <= before)
+    while (rig_self_epoch(rig, 2) <= before)
         rig_pause();
     assert_true(rig_is(rig, 2, rig_is_member, NULL));
-}
-
-static void until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch)
-{
-    for (int i = 0; i < 5000 && self_epoch(rig, id) <= epoch; i++)
-        rig_pause();
-    assert_true(self_epoch(rig, id) > epoch);
 }
 
 /* Reports the present incarnation; a race that was lost is no answer. */
 static int report_dead(struct cluster_rig *rig, int by, int32_t id)
 {
-    for (;;) {
-        int64_t epoch = self_epoch(rig, id);
-        int rc = epoch > 0 ? cluster_report_dead(rig->nodes[by].cluster, id, epoch)
-                           : E_CONFLICT;
+    int rc = E_CONFLICT;
 
-        if (rc != E_CONFLICT)
-            return rc;
-        rig_pause();
+    for (int i = 0; i < 5000 && rc == E_CONFLICT; i++) {
+        int64_t epoch = rig_self_epoch(rig, id);
+
+        if (epoch > 0)
+            rc = cluster_report_dead(rig->nodes[by].cluster, id, epoch);
+        if (rc == E_CONFLICT)
+            rig_pause();
     }
+    return rc;
 }
 
 /* Whoever reports: the limit is the cluster's. */
@@ -312,14 +268,14 @@ static void test_report_moves_a_partition_once_in_ten_seconds(void **state)
     struct cluster_rig *rig = *state;
     struct rig_leader moved = {
         .topic = "t", .leader = RIG_ANY_LEADER, .epoch_above = 0};
-    int64_t epoch = self_epoch(rig, 2);
+    int64_t epoch = rig_self_epoch(rig, 2);
 
     assert_int_equal(rig_create(rig, 1, "t", "{\"partitions\":3}"), 0);
     while (rig_state(rig, 1, "t", moved.partition).state.leader != 2)
         moved.partition++;
     assert_int_equal(report_dead(rig, 1, 2), 0);
     rig_until(rig, 1, rig_leads, &moved);
-    until_registered_anew(rig, 2, epoch);
+    rig_until_registered_anew(rig, 2, epoch);
     /* To node 1, to 3, or to 2 itself, which was back in time. */
     int32_t leader = rig_state(rig, 1, "t", moved.partition).state.leader;
     int others[2] = {leader % 3 + 1, (leader + 1) % 3 + 1};
@@ -336,10 +292,10 @@ static void test_report_moves_a_partition_once_in_ten_seconds(void **state)
 static void test_report_ends_a_registration_once_in_ten_seconds(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t epoch = self_epoch(rig, 2);
+    int64_t epoch = rig_self_epoch(rig, 2);
 
     assert_int_equal(report_dead(rig, 1, 2), 0);
-    until_registered_anew(rig, 2, epoch);
+    rig_until_registered_anew(rig, 2, epoch);
     assert_int_equal(report_dead(rig, 1, 2), -EBUSY);
     assert_int_equal(report_dead(rig, 3, 2), -EBUSY);
     /* It is no reason to spare another. */
@@ -357,7 +313,7 @@ static void test_dead_controller_can_be_reported_by_any(void **state)
     rig_until(rig, 1, rig_has_controller, NULL);
     first = controller_of(rig, 1, &epoch);
     other = first == 1 ? 2 : 1;
-    int64_t broker_epoch = self_epoch(rig, first);
+    int64_t broker_epoch = rig_self_epoch(rig, first);
     rig_kill(rig, first);
     assert_int_equal(
         cluster_report_dead(rig->nodes[other].cluster, first, broker_epoch), 0);
@@ -548,7 +504,7 @@ static void test_leader_changes_the_isr(void **state)
     s = rig_state(rig, leader, "t", 0);
     assert_int_equal(s.state.isr.count, 2);
     /* It comes back: only in the incarnation that has caught up. */
-    joining = (struct broker_incarnation){out, self_epoch(rig, out) - 1};
+    joining = (struct broker_incarnation){out, rig_self_epoch(rig, out) - 1};
     replica_ids_add(&next.isr, out);
     assert_int_equal(
         cluster_change_isr(cluster, &s.topic, 0, s.revision, &next, &joining, 1, NULL),
@@ -645,17 +601,17 @@ static void test_clean_stop_hands_over_first(void **state)
 
 int main(void)
 {
-#define NODES_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define NODES_TEST(fn) cmocka_unit_test_setup_teardown(fn, rig_setup, rig_teardown)
     const struct CMUnitTest tests[] = {
         NODES_TEST(test_nodes_see_each_other_and_one_controller),
         NODES_TEST(test_another_instance_with_the_id_is_refused),
         NODES_TEST(test_same_instance_is_back_at_once),
         NODES_TEST(test_killed_controller_is_replaced),
         NODES_TEST(test_restarted_controller_does_not_block_election),
-        cmocka_unit_test_setup_teardown(test_client_keeps_no_replicas, setup_empty,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_client_keeps_no_replicas, rig_setup_empty,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(test_unreachable_store_is_a_clear_error,
-                                        setup_empty, teardown),
+                                        rig_setup_empty, rig_teardown),
         NODES_TEST(test_lost_session_fences_and_registers_anew),
         NODES_TEST(test_reported_dead_registers_anew),
         NODES_TEST(test_report_moves_a_partition_once_in_ten_seconds),

@@ -6,57 +6,10 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-static int setup(void **state)
-{
-    struct cluster_rig *rig = calloc(1, sizeof(*rig));
-
-    if (!rig)
-        return -1;
-    rig_open(rig, 3);
-    *state = rig;
-    return 0;
-}
-
-static int setup_empty(void **state)
-{
-    struct cluster_rig *rig = calloc(1, sizeof(*rig));
-
-    if (!rig)
-        return -1;
-    rig_open(rig, 0);
-    *state = rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_close(*state);
-    free(*state);
-    return 0;
-}
-
-static int64_t self_epoch(struct cluster_rig *rig, int id)
-{
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(rig->nodes[id].cluster);
-    int64_t epoch = snapshot->self_epoch;
-
-    cluster_snapshot_put(snapshot);
-    return epoch;
-}
-
-static void until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch)
-{
-    for (int i = 0; i < 5000 && self_epoch(rig, id) <= epoch; i++)
-        rig_pause();
-    assert_true(self_epoch(rig, id) > epoch);
-}
 
 static bool has_revision(const struct cluster_snapshot *snapshot, const void *arg)
 {
@@ -94,7 +47,7 @@ static void test_gone_before_the_answer_registers_anew(void **state)
     (void)end_registration(rig);
     ended = end_registration(rig);
     shared_store_answer(rig->nodes[2].store);
-    until_registered_anew(rig, 2, ended);
+    rig_until_registered_anew(rig, 2, ended);
 }
 
 /* A registration of which the node never heard may come when the next one has ended: it
@@ -102,20 +55,20 @@ static void test_gone_before_the_answer_registers_anew(void **state)
 static void test_late_registration_does_not_take_the_id(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
     char *value;
 
     shared_store_fault(rig->nodes[2].store, SHARED_UNKNOWN_NOT, "brokers/ids/2");
     (void)end_registration(rig);
-    until_registered_anew(rig, 2, before);
-    before = self_epoch(rig, 2);
+    rig_until_registered_anew(rig, 2, before);
+    before = rig_self_epoch(rig, 2);
     value = shared_backend_get(rig->backend, own_key);
     shared_store_hold_watch(rig->nodes[2].store, true);
     shared_store_refuse_session(rig->nodes[2].store); /* it takes two attempts */
     shared_backend_put(rig->backend, own_key, NULL);
     shared_store_put_late(rig->nodes[2].store, own_key, value);
     shared_store_hold_watch(rig->nodes[2].store, false);
-    until_registered_anew(rig, 2, before);
+    rig_until_registered_anew(rig, 2, before);
     free(value);
 }
 
@@ -151,7 +104,7 @@ static void test_gone_before_the_answer_joins_all_the_same(void **state)
     pthread_join(thread, NULL);
     assert_string_equal(joining.why, "");
     assert_int_equal(joining.rc, 0);
-    until_registered_anew(rig, 2, ended);
+    rig_until_registered_anew(rig, 2, ended);
 }
 
 /* Recovery may take longer than the session lasts. */
@@ -170,37 +123,37 @@ static void test_session_lost_before_it_joins(void **state)
 static void test_session_lost_unheard_registers_anew(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
 
     shared_store_end_session(rig->nodes[2].store, false);
-    until_registered_anew(rig, 2, before);
+    rig_until_registered_anew(rig, 2, before);
 }
 
 static void test_session_lost_as_it_opens_registers_anew(void **state)
 {
     struct cluster_rig *rig = *state;
-    int64_t before = self_epoch(rig, 2);
+    int64_t before = rig_self_epoch(rig, 2);
 
     shared_store_short_session(rig->nodes[2].store);
     shared_store_end_session(rig->nodes[2].store, true);
-    until_registered_anew(rig, 2, before);
+    rig_until_registered_anew(rig, 2, before);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_gone_before_the_answer_registers_anew,
-                                        setup, teardown),
+                                        rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_late_registration_does_not_take_the_id,
-                                        setup, teardown),
+                                        rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_gone_before_the_answer_joins_all_the_same,
-                                        setup_empty, teardown),
-        cmocka_unit_test_setup_teardown(test_session_lost_before_it_joins, setup_empty,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_session_lost_unheard_registers_anew, setup,
-                                        teardown),
+                                        rig_setup_empty, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_session_lost_before_it_joins,
+                                        rig_setup_empty, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_session_lost_unheard_registers_anew,
+                                        rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_session_lost_as_it_opens_registers_anew,
-                                        setup, teardown),
+                                        rig_setup, rig_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

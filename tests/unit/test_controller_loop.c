@@ -12,22 +12,11 @@
 
 static int setup(void **state)
 {
-    struct cluster_rig *rig = calloc(1, sizeof(*rig));
+    int rc = rig_setup(state);
 
-    if (!rig)
-        return -1;
-    rig_open(rig, 3);
-    for (int id = 1; id <= 3; id++)
-        rig_until(rig, id, rig_has_controller, NULL);
-    *state = rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_close(*state);
-    free(*state);
-    return 0;
+    for (int id = 1; rc == 0 && id <= 3; id++)
+        rig_until(*state, id, rig_has_controller, NULL);
+    return rc;
 }
 
 static int32_t controller_of(struct cluster_rig *rig, int id)
@@ -45,16 +34,6 @@ static int32_t controller_epoch_of(struct cluster_rig *rig, int id)
     const struct cluster_snapshot *snapshot =
         cluster_snapshot_get(rig->nodes[id].cluster);
     int32_t epoch = snapshot->controller_epoch;
-
-    cluster_snapshot_put(snapshot);
-    return epoch;
-}
-
-static int64_t epoch_of(struct cluster_rig *rig, int id)
-{
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(rig->nodes[id].cluster);
-    int64_t epoch = snapshot->self_epoch;
 
     cluster_snapshot_put(snapshot);
     return epoch;
@@ -102,7 +81,7 @@ static void set_isr(struct cluster_rig *rig, const char *topic, int32_t p,
         replica_ids_add(&s.state.isr, isr[i]);
         if (rig->nodes[isr[i]].cluster)
             joining[joining_count++] =
-                (struct broker_incarnation){isr[i], epoch_of(rig, isr[i])};
+                (struct broker_incarnation){isr[i], rig_self_epoch(rig, isr[i])};
     }
     for (uint32_t i = 0; i < elr_count; i++)
         replica_ids_add(&s.state.elr, elr[i]);
@@ -519,7 +498,7 @@ static void test_lost_states_are_made_anew_above_old_epochs(void **state)
 
 int main(void)
 {
-#define LOOP_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define LOOP_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, rig_teardown)
     const struct CMUnitTest tests[] = {
         LOOP_TEST(test_death_moves_all_that_it_led),
         LOOP_TEST(test_restarted_leader_gets_a_new_epoch),

@@ -91,6 +91,34 @@ void rig_close(struct cluster_rig *rig)
     shared_backend_free(rig->backend);
 }
 
+static int set_up(void **state, int count)
+{
+    struct cluster_rig *rig = calloc(1, sizeof(*rig));
+
+    if (!rig)
+        return -1;
+    rig_open(rig, count);
+    *state = rig;
+    return 0;
+}
+
+int rig_setup(void **state)
+{
+    return set_up(state, 3);
+}
+
+int rig_setup_empty(void **state)
+{
+    return set_up(state, 0);
+}
+
+int rig_teardown(void **state)
+{
+    rig_close(*state);
+    free(*state);
+    return 0;
+}
+
 static cJSON *parse(const char *text)
 {
     cJSON *json = NULL;
@@ -179,6 +207,26 @@ void rig_until_later(struct cluster_rig *rig, int id, int64_t step_ms,
         rig_pause();
     }
     give_up(rig, id, "the condition");
+}
+
+int64_t rig_self_epoch(struct cluster_rig *rig, int id)
+{
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[id].cluster);
+    int64_t epoch = snapshot->self_epoch;
+
+    cluster_snapshot_put(snapshot);
+    return epoch;
+}
+
+static bool has_later_epoch(const struct cluster_snapshot *snapshot, const void *epoch)
+{
+    return snapshot->self_epoch > *(const int64_t *)epoch;
+}
+
+void rig_until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch_before)
+{
+    rig_until(rig, id, has_later_epoch, &epoch_before);
 }
 
 void rig_settle(struct cluster_rig *rig)

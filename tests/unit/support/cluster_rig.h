@@ -36,6 +36,11 @@ struct cluster_rig {
 void rig_open(struct cluster_rig *rig, int count);
 void rig_close(struct cluster_rig *rig);
 
+/* Fixtures: *state is a rig with nodes 1, 2, 3, or with none. */
+int rig_setup(void **state);
+int rig_setup_empty(void **state);
+int rig_teardown(void **state);
+
 /* Starts a node; NULL instance: of its id. */
 int rig_try_start(struct cluster_rig *rig, int id, const char *instance);
 void rig_start(struct cluster_rig *rig, int id);
@@ -54,6 +59,9 @@ void rig_until(struct cluster_rig *rig, int id, rig_condition *condition,
 bool rig_is(struct cluster_rig *rig, int id, rig_condition *condition, const void *arg);
 /* Until cluster/problems of the node has a line with `part`, or has none. */
 void rig_until_problem(struct cluster_rig *rig, int id, const char *part, bool there);
+/* The broker epoch that the node has, as it knows; -1: it is fenced. */
+int64_t rig_self_epoch(struct cluster_rig *rig, int id);
+void rig_until_registered_anew(struct cluster_rig *rig, int id, int64_t epoch_before);
 void rig_pause(void); /* for a moment, between two looks */
 /* Until all running nodes show what the store holds at the call. Nodes follow it each
  * in its own time: what one shows, or a call on it returned for, another may not know.
