@@ -141,15 +141,13 @@ int cluster_commit(struct cluster *cluster, struct txn *txn,
     int64_t revision;
     int rc;
 
-    if (!cluster->shared) {
+    if (!cluster->shared)
         txn_compare(txn, STORE_CREATE_REVISION, base->controller_revision,
                     "controller");
-        return txn_commit(txn, cluster->store, &revision);
-    }
     rc = txn_commit_sure(txn, cluster->store, base->shown.revision, &revision);
     if (rc == 0 && revision > cluster->commit_revision)
         cluster->commit_revision = revision;
-    return rc == E_CONFLICT ? -EAGAIN : rc;
+    return rc == E_CONFLICT && cluster->shared ? -EAGAIN : rc;
 }
 
 /* The change is stored; that this node does not show it yet is not its failure. */

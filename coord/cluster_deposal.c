@@ -55,9 +55,7 @@ static int end_registration(struct cluster *cluster, const struct snapshot *base
     buf_init(&value, DEPOSALS_VALUE_MAX);
     deposals_encode(&value, base->deposals, now_ms, deposal);
     txn_init(&txn, cluster->prefix);
-    txn_fail(&txn, base->shown.self_epoch > 0 ? 0 : E_SESSION_LOST);
-    txn_compare(&txn, STORE_CREATE_REVISION, base->shown.self_epoch,
-                "brokers/ids/%" PRId32, cluster->self);
+    cluster_compare_self(&txn, base);
     txn_compare(&txn, STORE_CREATE_REVISION, deposal->broker_epoch,
                 "brokers/ids/%" PRId32, deposal->broker);
     txn_compare(&txn, STORE_MOD_REVISION, base->deposals_revision, "brokers/deposed");

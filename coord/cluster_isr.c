@@ -43,9 +43,7 @@ static const struct snapshot_topic *find_topic(const struct snapshot *snapshot,
                : NULL;
 }
 
-/* [cluster] Compares this node's registration: a node that is fenced changes nothing.
- */
-static void compare_self(struct txn *txn, const struct snapshot *base)
+void cluster_compare_self(struct txn *txn, const struct snapshot *base)
 {
     if (base->shown.self_epoch <= 0)
         txn_fail(txn, E_SESSION_LOST);
@@ -95,7 +93,7 @@ static int add_isr_change(const struct snapshot *base,
     rc = partition_state_from_leadership(next, old, &state);
     if (rc != 0)
         return rc;
-    compare_self(txn, base);
+    cluster_compare_self(txn, base);
     put_state(txn, topic, partition, expected_revision, &state);
     partition_state_free(&state);
     return 0;
@@ -171,7 +169,7 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
     put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);
-    if (rc == 0 && cluster->shared)
+    if (rc == 0)
         *revision = cluster->commit_revision;
     return cluster_end(cluster, base, rc);
 }
@@ -215,7 +213,7 @@ static int record_loss_once(struct cluster *cluster, const struct topic_id *topi
         state.loss.to = to;
     txn_init(&txn, cluster->prefix);
     if (cluster->shared)
-        compare_self(&txn, base);
+        cluster_compare_self(&txn, base);
     put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);

@@ -163,6 +163,8 @@ int cluster_unknown_topic(const char *name, char *why, size_t why_size);
 int cluster_refuse_internal(const char *name, const char *what, char *why,
                             size_t why_size);
 
+/* Compares this node's registration: a node that is fenced changes nothing. */
+void cluster_compare_self(struct txn *txn, const struct snapshot *base);
 /* Adds to a txn what deletes a topic, and its tombstone. */
 void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
                           const struct snapshot_topic *topic);

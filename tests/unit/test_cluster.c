@@ -506,6 +506,28 @@ static void opening_many_topics_takes_four_commits(void **state)
     cluster_snapshot_put(snapshot);
 }
 
+static void taking_out_tells_the_revision(void **state)
+{
+    struct fixture *f = *state;
+    const struct cluster_snapshot *snapshot;
+    const struct topic *t;
+    struct suspect suspect = {.last_epoch = 0, .end_offset = 7};
+    struct topic_id id;
+    int64_t before, revision = 0;
+
+    assert_int_equal(create(f, "t", NULL), 0);
+    t = topic(f, "t", &snapshot);
+    id = t->id;
+    suspect.id = snapshot->self;
+    before = t->partitions[0].state_revision;
+    cluster_snapshot_put(snapshot);
+    assert_int_equal(cluster_take_out(f->cluster, &id, 0, &suspect, &revision), 0);
+    t = topic(f, "t", &snapshot);
+    assert_true(revision > before);
+    assert_int_equal(revision, t->partitions[0].state_revision);
+    cluster_snapshot_put(snapshot);
+}
+
 static void a_snapshot_outlives_its_cluster(void **state)
 {
     struct fixture *f = *state;
@@ -542,6 +564,7 @@ int main(void)
         TEST(subscribers_see_every_change),
         TEST(readers_and_operations_side_by_side),
         TEST(opening_many_topics_takes_four_commits),
+        TEST(taking_out_tells_the_revision),
         TEST(a_snapshot_outlives_its_cluster),
     };
 
