@@ -27,6 +27,8 @@
 #include <pthread.h>
 
 enum { CLUSTER_SUBSCRIBERS_MAX = 8 };
+/* What json_parse() takes: a value beyond that could not be read back. */
+enum { CLUSTER_VALUE_MAX = 1 << 20 };
 
 struct cluster_notice { /* a snapshot that subscribers are still to see */
     const struct snapshot *snapshot;
@@ -159,6 +161,12 @@ int cluster_live(const struct snapshot *snapshot, struct id_list *out);
 
 /* E_UNKNOWN_TOPIC, with the reason. */
 int cluster_unknown_topic(const char *name, char *why, size_t why_size);
+/*
+ * What of the settings is not a built-in default: that is what the store keeps. So the
+ * mount's defaults, which may differ between nodes and from one mount to the next,
+ * matter only at the time a topic is made. *out is to be deleted. 0 or -ENOMEM.
+ */
+int cluster_own_settings(const struct topic_config *config, cJSON **out);
 /* -EPERM, with the reason, for a topic that topicfs keeps for itself; else 0. */
 int cluster_refuse_internal(const char *name, const char *what, char *why,
                             size_t why_size);

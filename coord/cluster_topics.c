@@ -1,4 +1,4 @@
-/* Operations on topics: create, adopt, partitions, settings, owner. */
+/* Operations on topics: create, adopt, partitions. */
 #include "coord/cluster_private.h"
 #include "coord/controller.h"
 #include "coord/err.h"
@@ -8,11 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { DEFAULT_FACTOR_MAX = 3 };
-/* What json_parse() takes: a value beyond that could not be read back. */
-enum { VALUE_MAX = 1 << 20 };
 
 static int64_t now_ms(const struct cluster *cluster)
 {
@@ -52,45 +49,6 @@ static int new_topic_id(struct topic_id *id)
     if (n < 0)
         return -errno;
     return n == (ssize_t)sizeof(id->bytes) ? 0 : -EIO;
-}
-
-static bool kept_in_assignment(const char *key)
-{
-    return strcmp(key, "version") == 0 || strcmp(key, "partitions") == 0 ||
-           strcmp(key, "replication_factor") == 0;
-}
-
-/*
- * What of the settings is not a built-in default: that is what the store keeps. So the
- * mount's defaults, which may differ between nodes and from one mount to the next,
- * matter only at the time a topic is made.
- */
-static int own_settings(const struct topic_config *config, cJSON **out)
-{
-    struct topic_config built_in;
-    cJSON *own, *base;
-    const cJSON *item;
-    int rc;
-
-    topic_config_defaults(&built_in);
-    built_in.replication_factor = config->replication_factor;
-    own = settings_to_json(config, SETTING_TOPIC, 0);
-    base = settings_to_json(&built_in, SETTING_TOPIC, 0);
-    rc = own && base ? 0 : -ENOMEM;
-    cJSON_ArrayForEach(item, base)
-    {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(own, item->string);
-
-        if (kept_in_assignment(item->string) || cJSON_Compare(value, item, true))
-            cJSON_DeleteItemFromObjectCaseSensitive(own, item->string);
-    }
-    cJSON_Delete(base);
-    if (rc != 0) {
-        cJSON_Delete(own);
-        own = NULL;
-    }
-    *out = own;
-    return rc;
 }
 
 /* Everything that a new topic needs, gathered before its transaction. */
@@ -163,7 +121,7 @@ static int commit_more_states(struct cluster *cluster, const struct snapshot *ba
     struct buf value;
     int rc = 0;
 
-    buf_init(&value, VALUE_MAX);
+    buf_init(&value, CLUSTER_VALUE_MAX);
     for (int32_t p = FIRST_STATES_MAX; p < count && rc == 0; p += FIRST_STATES_MAX) {
         struct assignment part = topic->assignment; /* borrows its lists */
         struct txn txn;
@@ -192,7 +150,7 @@ static int commit_new_topic(struct cluster *cluster, const struct snapshot *base
     struct txn txn;
     int rc;
 
-    buf_init(&value, VALUE_MAX);
+    buf_init(&value, CLUSTER_VALUE_MAX);
     txn_init(&txn, cluster->prefix);
     txn_compare(&txn, STORE_CREATE_REVISION, 0, "brokers/topics/%s/assignment", name);
     assignment_encode(&value, &topic->assignment);
@@ -270,7 +228,7 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
         rc = settings_apply_json(config, SETTING_TOPIC, &cluster->defaults, settings, 0,
                                  true, why ? why : unused,
                                  why ? why_size : sizeof(unused));
-    return rc ? rc : own_settings(config, &topic->overrides);
+    return rc ? rc : cluster_own_settings(config, &topic->overrides);
 }
 
 struct creation { /* of one topic, over all attempts */
@@ -383,7 +341,6 @@ static int check_adoption(const struct snapshot *base, const struct adoption *ad
     return rc;
 }
 
-/* Fills what a new topic has beside its assignment. */
 /* What topicfs keeps for itself is not to be dropped by age, nor shown to everybody. */
 static int internal_properties(struct new_topic *topic)
 {
@@ -394,6 +351,7 @@ static int internal_properties(struct new_topic *topic)
                : -ENOMEM;
 }
 
+/* Fills what a new topic has beside its assignment. */
 static int adopted_properties(struct cluster *cluster, const struct snapshot *base,
                               const struct snapshot_topic *from,
                               struct new_topic *topic)
@@ -524,7 +482,7 @@ static int add_partition_once(struct cluster *cluster, const char *name,
     struct txn txn;
     int rc;
 
-    buf_init(&value, VALUE_MAX);
+    buf_init(&value, CLUSTER_VALUE_MAX);
     cluster_begin(cluster, &base);
     topic = snapshot_topic_get(base, name);
     rc = topic ? check_next_partition(name, topic, partition, why, why_size)
@@ -563,166 +521,4 @@ int cluster_add_partition(struct cluster *cluster, const char *name, int32_t par
         rc = add_partition_once(cluster, name, partition, why, why_size);
     while (cluster_again(&rc, &attempts));
     return wait_for_leaders(cluster, name, rc);
-}
-
-/* Applies `object` to the topic's settings and adds what changes to the transaction. */
-static int change_config(struct cluster *cluster, const struct snapshot_topic *topic,
-                         const cJSON *object, struct txn *txn, char *why,
-                         size_t why_size)
-{
-    struct topic_config config = topic->topic.config, defaults = cluster->defaults;
-    int64_t version = topic->topic.config_version;
-    cJSON *overrides = NULL;
-    struct buf value;
-    int rc;
-
-    defaults.partitions = config.partitions;
-    defaults.replication_factor = config.replication_factor;
-    if (defaults.min_insync_replicas == 0)
-        defaults.min_insync_replicas = config.replication_factor >= 3 ? 2 : 1;
-    rc = settings_apply_json(&config, SETTING_TOPIC, &defaults, object, version, false,
-                             why, why_size);
-    if (rc == 0)
-        rc = own_settings(&config, &overrides);
-    if (rc != 0)
-        return rc;
-    buf_init(&value, VALUE_MAX);
-    txn_compare(txn, STORE_MOD_REVISION, topic->config_revision, "config/topics/%s",
-                topic->topic.name);
-    txn_fail(txn, topic_settings_encode(&value, version + 1, overrides));
-    txn_put(txn, false, &value, "config/topics/%s", topic->topic.name);
-    buf_free(&value);
-    cJSON_Delete(overrides);
-    return 0;
-}
-
-static int set_config_once(struct cluster *cluster, const char *name,
-                           const cJSON *object, char *why, size_t why_size)
-{
-    const struct snapshot_topic *topic;
-    const struct snapshot *base;
-    struct txn txn;
-    int rc;
-
-    cluster_begin(cluster, &base);
-    topic = snapshot_topic_get(base, name);
-    if (!topic)
-        return cluster_end(cluster, base, cluster_unknown_topic(name, why, why_size));
-    txn_init(&txn, cluster->prefix);
-    rc = change_config(cluster, topic, object, &txn, why, why_size);
-    if (rc == 0)
-        rc = cluster_commit(cluster, &txn, base);
-    else
-        txn_free(&txn);
-    return cluster_end(cluster, base, rc);
-}
-
-int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *object,
-                       char *why, size_t why_size)
-{
-    int attempts = 0, rc;
-    char unused[1];
-
-    if (!why) {
-        why = unused;
-        why_size = sizeof(unused);
-    }
-    do
-        rc = set_config_once(cluster, name, object, why, why_size);
-    while (cluster_again(&rc, &attempts));
-    return rc;
-}
-
-static void add_attributes(struct txn *txn, const struct attributes *attributes,
-                           const char *name)
-{
-    struct buf value;
-
-    buf_init(&value, 4096);
-    attributes_encode(&value, attributes);
-    if (name)
-        txn_put(txn, false, &value, "attributes/topics/%s", name);
-    else
-        txn_put(txn, false, &value, "attributes/topics");
-    buf_free(&value);
-}
-
-static int set_owner_once(struct cluster *cluster, const char *name, uid_t uid,
-                          gid_t gid, mode_t mode)
-{
-    const struct snapshot_topic *topic = NULL;
-    struct attributes attributes;
-    const struct snapshot *base;
-    struct txn txn;
-    int rc;
-
-    cluster_begin(cluster, &base);
-    topic = name ? snapshot_topic_get(base, name) : NULL;
-    if (name && !topic)
-        return cluster_end(cluster, base, E_UNKNOWN_TOPIC);
-    if (topic)
-        attributes = (struct attributes){topic->topic.uid, topic->topic.gid,
-                                         topic->topic.mode, topic->topic.created_ms};
-    else
-        attributes = (struct attributes){base->shown.topics_uid, base->shown.topics_gid,
-                                         base->shown.topics_mode, 0};
-    if (uid != (uid_t)-1)
-        attributes.uid = uid;
-    if (gid != (gid_t)-1)
-        attributes.gid = gid;
-    if (mode != (mode_t)-1)
-        attributes.mode = mode & 07777;
-    txn_init(&txn, cluster->prefix);
-    if (topic)
-        txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
-                    "brokers/topics/%s/assignment", name);
-    if (topic && cluster->shared) /* chown and chmod at the same time: both count */
-        txn_compare(&txn, STORE_MOD_REVISION, topic->attributes_revision,
-                    "attributes/topics/%s", name);
-    add_attributes(&txn, &attributes, name);
-    rc = cluster_commit(cluster, &txn, base);
-    return cluster_end(cluster, base, rc);
-}
-
-int cluster_set_owner(struct cluster *cluster, const char *name, uid_t uid, gid_t gid,
-                      mode_t mode)
-{
-    int attempts = 0, rc;
-
-    do
-        rc = set_owner_once(cluster, name, uid, gid, mode);
-    while (cluster_again(&rc, &attempts));
-    return rc;
-}
-
-static bool has_default_owner(const struct cluster_snapshot *snapshot)
-{
-    return snapshot->topics_uid == geteuid() && snapshot->topics_gid == getegid() &&
-           snapshot->topics_mode == 0755;
-}
-
-static int carry_owner_once(struct cluster *cluster,
-                            const struct cluster_snapshot *from)
-{
-    const struct attributes attributes = {from->topics_uid, from->topics_gid,
-                                          from->topics_mode, 0};
-    const struct snapshot *base;
-    struct txn txn;
-    int rc = 0;
-
-    cluster_begin(cluster, &base);
-    if (has_default_owner(&base->shown)) {
-        txn_init(&txn, cluster->prefix);
-        txn_compare(&txn, STORE_CREATE_REVISION, 0, "attributes/topics");
-        add_attributes(&txn, &attributes, NULL);
-        rc = cluster_commit(cluster, &txn, base);
-    }
-    return cluster_end(cluster, base, rc);
-}
-
-int cluster_carry_owner(struct cluster *cluster, const struct cluster_snapshot *from)
-{
-    int rc = has_default_owner(from) ? 0 : carry_owner_once(cluster, from);
-
-    return rc == -EAGAIN ? 0 : rc; /* somebody else has set it */
 }
