@@ -18,6 +18,11 @@ wrong_usage() {
     exit 16
 }
 
+# Prints 64 characters that nobody can guess.
+random_word() {
+    head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'
+}
+
 # --- processes -------------------------------------------------------------------------
 
 # The 22nd field of stat; the second, a name in parentheses, may have spaces in it.

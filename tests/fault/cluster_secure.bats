@@ -79,6 +79,22 @@ cluster_topic_on_two() {
     wait_for 10 test -e "$C/n2/topics/$1/0/log"
 }
 
+@test "certificates that can't be made are an error, and the next up makes them" {
+    local bin=$BATS_TEST_TMPDIR/bin
+    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    CHILDREN=()
+    export TOPICFS_CLUSTER_DIR=$C
+    mkdir "$bin"
+    printf '#!/bin/sh\n[ "$1" != x509 ] || exit 1\nexec %s "$@"\n' "$(command -v openssl)" \
+        >"$bin/openssl"
+    chmod +x "$bin/openssl"
+    PATH=$bin:$PATH run -1 within 60 "$CLUSTER" up 1 --tls --password
+    assert_output --partial 'openssl could not make the certificates'
+    run -0 within 60 "$CLUSTER" up 1 --tls --password
+    run -0 "$CLUSTER" status
+    assert_output --partial 'https://127.0.0.1'
+}
+
 @test "a node of another machine needs a key, and is told what is wrong with it" {
     fresh_cluster 1
     echo short >"$C/key"
