@@ -255,9 +255,11 @@ static bool is_partition(const char *name)
 static bool is_known(const char *name)
 {
     static const char *const known[] = {
-        "meta.json",     "lock",        "running.json",  "checkpoint",
-        "store",         "deleted",     "stray",         "damaged",
-        "observers",     "topicfs.log", "meta.json.tmp", "running.json.tmp",
+        "meta.json",     "lock",          "running.json",
+        "checkpoint",    "store",         "deleted",
+        "stray",         "damaged",       "observers",
+        "carried",       "replaced",      "unusable",
+        "topicfs.log",   "meta.json.tmp", "running.json.tmp",
         "checkpoint.tmp"};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(name, known[i]) == 0)

@@ -10,6 +10,10 @@
  *   <topic>-<partition>/  a log each
  *   deleted/     logs of deleted topics on their way out
  *   stray/       logs that the store does not know; never deleted by topicfs
+ *   observers/   copies of partitions that other nodes keep (broker_remote.c)
+ *   replaced/    replicas that could not be used, until they are filled anew
+ *   unusable/    which those are, until their files are aside (broker_repair.c)
+ *   damaged/     files as they were before topicfs check repaired them
  */
 #ifndef TOPICFS_DATADIR_H
 #define TOPICFS_DATADIR_H

@@ -5,6 +5,7 @@
 
 #include "tests/unit/support/scratch.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -483,6 +484,20 @@ static void test_foreign_files(void **state)
     expect(fixture, true, CHECK_CLEAN, "notes.txt: not a file");
 }
 
+/* What a node keeps beside its logs, some of it only as one of a cluster. */
+static void test_own_directories(void **state)
+{
+    static const char *const names[] = {"observers", "carried",  "stray",  "deleted",
+                                        "replaced",  "unusable", "damaged"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        int rc = mkdir(path_of(fixture, names[i]), 0700);
+        assert_true(rc == 0 || errno == EEXIST);
+    }
+    expect(fixture, true, CHECK_CLEAN, NULL);
+    assert_null(strstr(fixture->report, "not a file of topicfs"));
+}
+
 /* ---- the rest -----------------------------------------------------------------------
  */
 
@@ -644,6 +659,7 @@ int main(void)
         TEST(test_lost_first_segment),
         TEST(test_foreign_segment),
         TEST(test_foreign_files),
+        TEST(test_own_directories),
         TEST(test_small_files),
         TEST(test_store),
         TEST(test_producer_snapshot),
