@@ -154,31 +154,20 @@ void broker_bury(struct broker *broker)
  * knows the batches of a producer from the log, and would store a second time what is
  * not in it any more. Longer than a delivery lasts, nobody retries.
  */
-static int64_t retention_limit(struct partition *partition, const struct log_place *end,
-                               int64_t now_ms, int64_t delivery_timeout_ms)
-{
-    struct log_place place;
-    int64_t settled_ms = now_ms - delivery_timeout_ms - RETRY_SLACK_MS;
-    int rc = log_find_time(partition->log, settled_ms, end, &place);
-    return rc ? 0 : place.offset; /* unreadable: dropped once it can be read */
-}
-
 static void retain(struct partition *partition, int64_t now_ms)
 {
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
-    const struct log_place end = partition->high_watermark;
-    int64_t delivery_timeout_ms = partition->config.delivery_timeout_ms;
-    bool shared = partition->core.replica_count > 1;
+    int64_t high_watermark = partition->high_watermark.offset;
+    int64_t keep_ms = partition->core.replica_count > 1
+                          ? partition->config.delivery_timeout_ms + RETRY_SLACK_MS
+                          : -1;
     /* The leader alone decides; its log start comes to the others with its answers. */
     bool wanted = !partition_refusal(partition) &&
                   partition->core.role == ROLE_LEADER &&
                   (partition->config.cleanup_policy & CLEANUP_DELETE);
     pthread_mutex_unlock(&partition->lock);
-    int64_t limit = wanted && shared
-                        ? retention_limit(partition, &end, now_ms, delivery_timeout_ms)
-                        : end.offset;
-    int rc = wanted ? log_retain(partition->log, limit, now_ms) : 0;
+    int rc = wanted ? log_retain(partition->log, high_watermark, now_ms, keep_ms) : 0;
     pthread_mutex_unlock(&partition->append_lock);
     if (rc < 0) {
         diag(DIAG_WARNING, "%s: retention: %s", partition->name, err_text(rc));

@@ -205,9 +205,11 @@ int log_segment_find(struct log *log, int64_t base_offset,
 
 /*
  * Drops closed segments wholly below `high_watermark` by retention_ms and
- * retention_bytes. Returns how many, or a negative errno. [append lock]
+ * retention_bytes, but none whose last message is not older than `keep_ms` (-1: of any
+ * age). Reads no file. Returns how many, or a negative errno. [append lock]
  */
-int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms);
+int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms,
+               int64_t keep_ms);
 /* Raises the log start to `offset` (never lowers it) and drops segments wholly below.
  * [append lock] */
 int log_raise_start(struct log *log, int64_t offset);

@@ -181,7 +181,16 @@ static bool is_expired(const struct log *log, const struct segment *segment,
            now_ms - segment->last_timestamp_ms > config->retention_ms;
 }
 
-int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
+/* Is it committed, and of no use to who might still send some of it again? */
+static bool is_settled(const struct segment *segment, int64_t high_watermark,
+                       int64_t now_ms, int64_t keep_ms)
+{
+    return segment->end_offset <= high_watermark &&
+           (keep_ms < 0 || segment->last_timestamp_ms == INT64_MIN ||
+            now_ms - segment->last_timestamp_ms > keep_ms);
+}
+
+int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms, int64_t keep_ms)
 {
     if (!(log->config.cleanup_policy & CLEANUP_DELETE) || log->count == 0)
         return 0;
@@ -191,7 +200,8 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
     int rolled = 0;
     const struct segment *last = log->segments[log->count - 1];
     if (!(last->flags & SEGMENT_CLOSED) && last->text_size > 0 &&
-        last->end_offset <= high_watermark && log->config.retention_ms >= 0 &&
+        is_settled(last, high_watermark, now_ms, keep_ms) &&
+        log->config.retention_ms >= 0 &&
         now_ms - log->active_first_ms >= log_roll_after_ms(&log->config) &&
         now_ms - last->last_timestamp_ms > log->config.retention_ms)
         rolled = log_roll(log); /* on a full disk the closed ones go nevertheless */
@@ -200,7 +210,7 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms)
     for (; n < log->count; n++) {
         const struct segment *segment = log->segments[n];
         if (!(segment->flags & SEGMENT_CLOSED) ||
-            segment->end_offset > high_watermark ||
+            !is_settled(segment, high_watermark, now_ms, keep_ms) ||
             !is_expired(log, segment, bytes, now_ms))
             break;
         bytes -= segment->text_size;

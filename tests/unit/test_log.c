@@ -204,8 +204,9 @@ static void test_retention_by_bytes(void **state)
     rig.config.retention_bytes = 8192;
     rig.config.retention_ms = -1;
     log_reconfigure(rig.log, &rig.config);
-    assert_int_equal(log_retain(rig.log, 0, rig.now_ms), 0); /* nothing is committed */
-    int dropped = log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+    assert_int_equal(log_retain(rig.log, 0, rig.now_ms, -1),
+                     0); /* nothing is committed */
+    int dropped = log_retain(rig.log, log_rig_end(&rig), rig.now_ms, -1);
     assert_in_range(dropped, 1, before - 1);
     assert_int_equal(closed_segments(&rig), before - dropped);
     struct log_bounds bounds;
@@ -225,6 +226,30 @@ static void test_retention_by_bytes(void **state)
     log_rig_remove(&rig);
 }
 
+/* What may be sent again stays, whatever the policy says. */
+static void test_retention_keeps_what_is_young(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    make(&rig);
+    int64_t first_ms = rig.now_ms;
+    fill(&rig, 200);
+    int64_t middle_ms = rig.now_ms;
+    rig.now_ms += 5000;
+    fill(&rig, 200);
+    rig.config.retention_bytes = 0;
+    rig.config.retention_ms = 1000;
+    rig.config.segment_ms = 1000;
+    log_reconfigure(rig.log, &rig.config);
+    int64_t end = log_rig_end(&rig);
+    assert_int_equal(log_retain(rig.log, end, first_ms + 10000, 10000), 0);
+    assert_true(log_retain(rig.log, end, middle_ms + 10001, 10000) > 0);
+    assert_true(closed_segments(&rig) > 1);
+    assert_true(log_retain(rig.log, end, rig.now_ms + 10001, 10000) > 0);
+    assert_int_equal(closed_segments(&rig), 0);
+    log_rig_remove(&rig);
+}
+
 static void test_retention_by_time(void **state)
 {
     (void)state;
@@ -234,9 +259,9 @@ static void test_retention_by_time(void **state)
     rig.config.retention_ms = 1000;
     rig.config.segment_ms = 1000;
     log_reconfigure(rig.log, &rig.config);
-    assert_int_equal(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 10), 0);
+    assert_int_equal(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 10, -1), 0);
     /* Nobody writes any more: in the end all of it goes, the offsets stay. */
-    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 5000) > 0);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 5000, -1) > 0);
     struct log_bounds bounds;
     log_bounds_get(rig.log, &bounds);
     assert_int_equal(bounds.start.offset, log_rig_end(&rig));
@@ -302,8 +327,8 @@ static void test_short_retention_rolls(void **state)
     rig.config.retention_ms = 60000;
     log_reconfigure(rig.log, &rig.config);
     fill(&rig, 10);
-    assert_int_equal(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 59000), 0);
-    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 61000) > 0);
+    assert_int_equal(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 59000, -1), 0);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 61000, -1) > 0);
     struct log_bounds bounds;
     log_bounds_get(rig.log, &bounds);
     assert_int_equal(bounds.start.offset, log_rig_end(&rig));
@@ -312,7 +337,7 @@ static void test_short_retention_rolls(void **state)
     for (int i = 0; i < 300; i++) {
         rig.now_ms += 1000;
         fill(&rig, 1);
-        (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+        (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms, -1);
     }
     log_bounds_get(rig.log, &bounds);
     assert_in_range(log_rig_end(&rig) - bounds.start.offset, 60, 122);
@@ -322,7 +347,7 @@ static void test_short_retention_rolls(void **state)
     log_reconfigure(rig.log, &rig.config);
     for (int i = 0; i < 5000; i++)
         assert_int_equal(log_rig_append(&rig, 1, 100), 0);
-    (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+    (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms, -1);
     log_bounds_get(rig.log, &bounds);
     assert_in_range(bounds.end.position - bounds.start.position, 100000, 200100);
     log_rig_remove(&rig);
@@ -338,7 +363,7 @@ static void test_retention_on_a_full_disk(void **state)
     log_reconfigure(rig.log, &rig.config);
     assert_true(closed_segments(&rig) > 0);
     fake_disk_fail_after(rig.fake, 0, ENOSPC, false);
-    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 5000) > 0);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms + 5000, -1) > 0);
     assert_int_equal(closed_segments(&rig), 0);
     fill(&rig, 3);
     log_rig_remove(&rig);
@@ -357,7 +382,7 @@ static void test_crash_while_dropping(void **state)
         rig.config.retention_bytes = 5000;
         log_reconfigure(rig.log, &rig.config);
         fake_disk_stop_after(rig.fake, at);
-        (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms);
+        (void)log_retain(rig.log, log_rig_end(&rig), rig.now_ms, -1);
         log_rig_close(&rig);
         fake_disk_power_cut(rig.fake);
         assert_int_equal(log_rig_open(&rig, LOG_MACHINE_CRASHED), 0);
@@ -611,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_truncate),
         cmocka_unit_test(test_truncate_inside_a_batch),
         cmocka_unit_test(test_retention_by_bytes),
+        cmocka_unit_test(test_retention_keeps_what_is_young),
         cmocka_unit_test(test_retention_by_time),
         cmocka_unit_test(test_active_text_touched),
         cmocka_unit_test(test_short_retention_rolls),

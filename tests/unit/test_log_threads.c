@@ -65,8 +65,8 @@ static void *append(void *arg)
             atomic_store(&shared->committed, batch.base_offset);
         }
         if (i % 500 == 499)
-            fail_if(shared,
-                    log_retain(shared->log, atomic_load(&shared->committed), i) < 0);
+            fail_if(shared, log_retain(shared->log, atomic_load(&shared->committed), i,
+                                       -1) < 0);
         pthread_mutex_unlock(&shared->append_lock);
     }
     atomic_store(&shared->done, true);
