@@ -189,6 +189,7 @@ static enum detector_outcome judge(struct link *link, const struct peer_reply *r
                    ? DETECTOR_REPORTED
                    : DETECTOR_REFUSED;
     case -EACCES:
+    case -EAGAIN:
     case -EPROTO:
         (void)detector_answered(detector, link->id, 0, dead_epoch);
         return DETECTOR_CLOSED;

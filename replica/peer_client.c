@@ -213,13 +213,19 @@ static int status_error(CURL *easy)
 {
     long status = 0;
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 401 || status == 403) {
+    switch (status) {
+    case 200:
+        return 0;
+    case 401:
+    case 403:
         return -EACCES;
-    }
-    if (status == 505) {
+    case 503:
+        return -EAGAIN;
+    case 505:
         return E_NEWER_FORMAT;
+    default:
+        return -EPROTO;
     }
-    return status == 200 ? 0 : -EPROTO;
 }
 
 static int connect_error(CURL *easy)

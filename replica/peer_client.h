@@ -28,9 +28,9 @@ struct peer_address {
 
 struct peer_reply {
     /* 0; -ECONNREFUSED: nobody listens there; -EHOSTUNREACH: no connection came about:
-     * with both, nothing was sent. -EACCES: this node is not let in;
-     * E_NEWER_FORMAT: it speaks an older version of the protocol; else, as -EIO or
-     * -ETIMEDOUT, it may have arrived. */
+     * with both, nothing was sent. -EACCES: this node is not let in; -EAGAIN: the other
+     * can't serve now, or stops; E_NEWER_FORMAT: it speaks an older version of the
+     * protocol; else, as -EIO or -ETIMEDOUT, it may have arrived. */
     int error;
     const uint8_t *bytes; /* borrowed until done() returns */
     size_t length;

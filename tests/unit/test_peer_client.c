@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ enum { TIMEOUT_MS = 5000, REPLY_MAX = 1024 };
 
 /* Answers one request, reads another on the same connection, and dies. */
 struct server {
+    const char *status;
     int fd;
     int port;
     pthread_t thread;
@@ -37,12 +39,14 @@ static void server_open(struct server *server)
 
 static void *serve_one_and_die(void *arg)
 {
-    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     const struct server *server = arg;
     char request[4096];
+    char answer[128];
+    int length = snprintf(answer, sizeof answer,
+                          "HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\nok", server->status);
     int fd = accept(server->fd, NULL, NULL);
     if (recv(fd, request, sizeof request, 0) > 0 &&
-        send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL) > 0) {
+        send(fd, answer, (size_t)length, MSG_NOSIGNAL) > 0) {
         (void)recv(fd, request, sizeof request, 0);
     }
     close(server->fd);
@@ -80,35 +84,70 @@ static int ask(struct peer_client *client, struct asked *asked, int port)
     return asked->error;
 }
 
+struct fixture {
+    struct mount_config config;
+    struct peer_client *client;
+    struct server server;
+    struct asked asked;
+};
+
+static void open_fixture(struct fixture *f, const char *status)
+{
+    *f = (struct fixture){.server.status = status};
+    assert_int_equal(mount_config_defaults(&f->config), 0);
+    assert_int_equal(peer_client_new(&f->config, &f->client), 0);
+    peer_call_init(&f->asked.call, on_done);
+    server_open(&f->server);
+    assert_int_equal(
+        pthread_create(&f->server.thread, NULL, serve_one_and_die, &f->server), 0);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    peer_call_free(f->client, &f->asked.call);
+    peer_client_free(f->client);
+    pthread_join(f->server.thread, NULL);
+    mount_config_free(&f->config);
+}
+
 static void test_refused_after_it_was_read_may_have_arrived(void **state)
 {
     (void)state;
-    struct mount_config config;
-    struct peer_client *client = NULL;
-    struct server server;
-    struct asked asked = {0};
-    assert_int_equal(mount_config_defaults(&config), 0);
-    assert_int_equal(peer_client_new(&config, &client), 0);
-    peer_call_init(&asked.call, on_done);
-    server_open(&server);
-    assert_int_equal(pthread_create(&server.thread, NULL, serve_one_and_die, &server),
-                     0);
-
-    assert_int_equal(ask(client, &asked, server.port), 0);
-    assert_int_equal(ask(client, &asked, server.port), -EIO);
-    pthread_join(server.thread, NULL);
+    struct fixture f;
+    open_fixture(&f, "200 OK");
+    assert_int_equal(ask(f.client, &f.asked, f.server.port), 0);
+    assert_int_equal(ask(f.client, &f.asked, f.server.port), -EIO);
     /* Now nobody can have read it. */
-    assert_int_equal(ask(client, &asked, server.port), -ECONNREFUSED);
+    assert_int_equal(ask(f.client, &f.asked, f.server.port), -ECONNREFUSED);
+    close_fixture(&f);
+}
 
-    peer_call_free(client, &asked.call);
-    peer_client_free(client);
-    mount_config_free(&config);
+static void test_what_an_answer_says(void **state)
+{
+    static const struct {
+        const char *status;
+        int error;
+    } cases[] = {
+        {"401 Unauthorized", -EACCES},
+        {"403 Forbidden", -EACCES},
+        {"404 Not Found", -EPROTO},
+        {"503 Service Unavailable", -EAGAIN}, /* a node that stops */
+        {"505 HTTP Version Not Supported", E_NEWER_FORMAT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fixture f;
+        open_fixture(&f, cases[i].status);
+        assert_int_equal(ask(f.client, &f.asked, f.server.port), cases[i].error);
+        close_fixture(&f);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused_after_it_was_read_may_have_arrived),
+        cmocka_unit_test(test_what_an_answer_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
