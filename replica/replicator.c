@@ -318,6 +318,24 @@ static int send_call(struct fetch_leader *leader, struct fetch_call *call,
     return rc;
 }
 
+static void tell_refusal(struct fetch_leader *leader, int refusal)
+{
+    const struct replicator_params *params = &leader->replicator->params;
+    if (refusal != leader->refusal) {
+        leader->refusal = refusal;
+        params->on_refused(params->arg, leader->id, refusal);
+    }
+}
+
+static bool is_followed(const struct fetch_leader *leader)
+{
+    bool carries = false;
+    for (size_t i = 0; i < CALLS_PER_LEADER; i++) {
+        carries = carries || (leader->calls[i].busy && leader->calls[i].kept);
+    }
+    return carries || leader->ready;
+}
+
 /* Sends what may be sent; lowers *due_ms to when to look again. */
 static void send_ready(struct replicator *replicator, int64_t *due_ms)
 {
@@ -327,6 +345,9 @@ static void send_ready(struct replicator *replicator, int64_t *due_ms)
     const struct cluster_snapshot *snapshot = NULL;
     HASH_ITER(hh, replicator->leaders, leader, next)
     {
+        if (leader->refusal && !is_followed(leader)) {
+            tell_refusal(leader, 0); /* whether it still would, nobody asks */
+        }
         if (!leader->ready) {
             continue;
         }
@@ -398,17 +419,9 @@ static int take_answer(struct fetch_call *call, const struct peer_reply *reply)
     return 0;
 }
 
-/* Tells of the first of several refusals, and of their end. */
-static void note_refusal(struct fetch_leader *leader, int rc)
+static bool is_refusal(int rc)
 {
-    const struct replicator_params *params = &leader->replicator->params;
-    bool refused =
-        rc == -EACCES || rc == E_NEWER_FORMAT || rc == -EBADMSG || rc == -EPROTO;
-    int refusal = refused ? rc : 0;
-    if (refusal != leader->refusal) {
-        leader->refusal = refusal;
-        params->on_refused(params->arg, leader->id, refusal);
-    }
+    return rc == -EACCES || rc == E_NEWER_FORMAT || rc == -EBADMSG || rc == -EPROTO;
 }
 
 static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
@@ -423,7 +436,7 @@ static void on_fetched(struct peer_call *peer, const struct peer_reply *reply)
         diag(DIAG_DEBUG, "fetching from node %d: %s", leader->id, err_text(rc));
         leader->retry_ms = now_ms(leader->replicator) + RETRY_MS;
     }
-    note_refusal(leader, rc);
+    tell_refusal(leader, is_refusal(rc) ? rc : 0);
     if (rc == -ECONNREFUSED || rc == -EIO) {
         leader->replicator->params.on_failed(leader->replicator->params.arg,
                                              leader->id);

@@ -33,7 +33,7 @@ struct replicator_params {
     void (*on_failed)(void *arg, int32_t broker);
     /* A node began to refuse this one (-EACCES), or speaks another version of the
      * protocol (E_NEWER_FORMAT), or nothing that can be understood (-EBADMSG, -EPROTO);
-     * 0: that is over. Must not block. */
+     * 0: that is over, or the node is not followed any more. Must not block. */
     void (*on_refused)(void *arg, int32_t broker, int error);
     void *arg;
 };

@@ -356,6 +356,34 @@ static void test_nothing_twice_over_a_failover(void **state)
     partition_unref(writer.partition);
 }
 
+/* That a node is not understood matters for as long as it is followed. */
+static void test_who_is_not_followed_does_not_refuse(void **state)
+{
+    struct replica_rig *rig = *state;
+    char request[128];
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int second = leader % 3 + 1;
+    int third = second % 3 + 1;
+    struct replica_node *node = &rig->nodes[leader];
+    struct rig_node *member = &rig->cluster.nodes[leader];
+    const struct http_server_params params = {
+        .config = &member->config, .problems = member->problems, .clock = &clock_real};
+    http_server_stop(node->server);
+    assert_int_equal(http_server_new(&params, &node->server), 0); /* another program */
+    assert_int_equal(http_server_start(node->server, request, sizeof request), 0);
+    rig_until_problem(&rig->cluster, second, "can't be understood", true);
+    rig_until_problem(&rig->cluster, third, "can't be understood", true);
+    (void)snprintf(request, sizeof request,
+                   "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,"
+                   "\"replicas\":[%d,%d]}]}",
+                   second, third);
+    assert_int_equal(rig_admin(&rig->cluster, second, "reassign_partitions", request),
+                     0);
+    rig_until_problem(&rig->cluster, second, "can't be understood", false);
+    rig_until_problem(&rig->cluster, third, "can't be understood", false);
+}
+
 /* The log start moves on the leader; the others follow it. */
 static void test_log_start_follows(void **state)
 {
@@ -652,6 +680,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_writes_from_any_node, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_nothing_twice_over_a_failover, open_rig,
                                         close_rig),
+        cmocka_unit_test_setup_teardown(test_who_is_not_followed_does_not_refuse,
+                                        open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_log_start_follows, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_observer, open_rig, close_rig),
