@@ -221,9 +221,11 @@ static void *maintenance_main(void *arg)
         int64_t now_ms = clock_mono_ms(broker->params.clock);
         bool retention = now_ms - retention_ms >= RETENTION_EVERY_MS;
         tend(broker, retention);
-        retention_ms = retention ? now_ms : retention_ms;
         broker_bury(broker);
-        broker_remotes_tend(broker);
+        if (retention) {
+            broker_remotes_tend(broker);
+            retention_ms = now_ms;
+        }
         if (now_ms - checkpoint_ms >= CHECKPOINT_EVERY_MS) {
             (void)broker_checkpoint(broker);
             checkpoint_ms = now_ms;

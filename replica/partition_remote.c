@@ -121,19 +121,12 @@ static bool is_idle(struct partition *partition, int64_t idle_ms)
            (unused || atomic_load(&partition->damaged));
 }
 
-bool partition_remote_rest(struct partition *partition, int64_t idle_ms)
+/* [append_lock, released here] */
+static bool give_up(struct partition *partition)
 {
-    struct released released = {0};
-    pthread_mutex_lock(&partition->append_lock);
-    pthread_mutex_lock(&partition->lock);
-    bool idle = is_idle(partition, idle_ms);
-    if (idle) {
-        atomic_store(&partition->shown, false);
-        core_observe(&partition->core, false);
-    }
-    pthread_mutex_unlock(&partition->lock);
-    int rc = idle ? partition_begin_anew(partition, 0, -1) : 0;
-    if (idle && !rc) {
+    struct released released;
+    int rc = partition_begin_anew(partition, 0, -1);
+    if (!rc) {
         producer_state_clear(partition->producers);
         if (atomic_exchange(&partition->damaged, false)) {
             problems_clear_below(partition->problems, "damaged", partition->name);
@@ -147,5 +140,25 @@ bool partition_remote_rest(struct partition *partition, int64_t idle_ms)
     if (rc) {
         partition_fail(partition, rc);
     }
-    return idle && !rc;
+    return !rc;
+}
+
+bool partition_remote_rest(struct partition *partition, int64_t idle_ms)
+{
+    if (!partition_is_remote(partition)) {
+        return false;
+    }
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    bool idle = is_idle(partition, idle_ms);
+    if (idle) {
+        atomic_store(&partition->shown, false);
+        core_observe(&partition->core, false);
+    }
+    pthread_mutex_unlock(&partition->lock);
+    if (!idle) {
+        pthread_mutex_unlock(&partition->append_lock);
+        return false;
+    }
+    return give_up(partition);
 }
