@@ -5,9 +5,8 @@
  * asks leaders to make durable what is waited for here (sync_sender.h).
  *
  *     forwarder_start(&params, &forwarder);
- *     forwarder_notice(forwarder, partition);   // it has writes or waits for a sync,
- * or
- *                                               // who leads changed
+ *     // It has writes, or waits for a sync, or who leads changed:
+ *     forwarder_notice(forwarder, partition);
  *     forwarder_stop(forwarder);
  *
  * forwarder_notice(): any thread.

@@ -22,9 +22,9 @@ static bool alive(const struct partition_core *core, const struct core_replica *
 }
 
 /* Has it reached the high watermark and the start of this epoch, in the incarnation
- * that is registered? Then it has all that was ever committed. The
- * leader's own start of the epoch is on its disk, too: after an unclean election a
- * replica may know of a higher HW than it, and leads with that once it has joined. */
+ * that is registered? Then it has all that was ever committed. The leader's own start
+ * of the epoch must be on its disk, too: after an unclean election a replica may know
+ * of a higher HW than it, and leads with that once it has joined. */
 static bool caught_up(const struct partition_core *core,
                       const struct core_replica *replica)
 {

@@ -123,8 +123,7 @@ void log_reconfigure(struct log *log, const struct topic_config *config);
 void log_bounds_get(struct log *log, struct log_bounds *out);
 /* Whether opening it, after the crash of a process, cut whole batches away: nothing
  * that such a crash leaves is like that, so they had been written, and perhaps
- * acknowledged.
- */
+ * acknowledged. */
 bool log_has_lost(const struct log *log);
 
 /*

@@ -140,8 +140,8 @@ int partition_resume(struct partition *partition, const struct produce_result *l
 /* What somebody has written. */
 struct sync_range {
     int64_t end_offset; /* of what was appended */
-    uint64_t
-        first_queued; /* of what was only accepted: produce_result.queued; 0: none */
+    /* Of what was only accepted: produce_result.queued; 0: none. */
+    uint64_t first_queued;
     uint64_t last_queued;
 };
 

@@ -225,9 +225,10 @@ void partition_release(struct partition *partition, struct released *released);
  * cut: whoever waits for it learns that nothing was appended. Ends with
  * partition_collect(). */
 void partition_fail_produces(struct partition *partition, int64_t end_offset);
-/* [partition->lock] */
-/* [lock] Somebody waits for the high watermark, or for what rises with it. */
+/* [partition->lock] Somebody waits for the high watermark, or for what rises with it.
+ */
 void partition_watch(struct partition *partition);
+/* [partition->lock] */
 void partition_park_produce(struct partition *partition, struct produce_waiter *waiter,
                             int64_t await_offset);
 

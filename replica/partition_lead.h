@@ -3,9 +3,11 @@
  * such as the coordinator of consumer groups: appends that belong to one leader epoch,
  * and are never passed on to another leader.
  *
- *     if (partition_lead_get(partition, &lead)) ... read the log, then
- *     rc = partition_lead_produce(partition, lead.leader_epoch, bytes, n, lines,
- * &waiter, &result);
+ *     if (partition_lead_get(partition, &lead)) {
+ *         ... read the log, then
+ *         rc = partition_lead_produce(partition, lead.leader_epoch, bytes, length,
+ *                                     message_count, &waiter, &result);
+ *     }
  *
  * What this node appended in `epoch` is committed in that order, or not at all once
  * another epoch has begun: so nobody can slip in behind what the next leader read.

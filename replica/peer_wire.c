@@ -113,13 +113,13 @@ static int64_t take_i64(struct cursor *in)
 /* ---- what every message begins with -------------------------------------------------
  */
 
-/* magic u32, version u16, kind u16, broker id i32, broker epoch i64, length of the
- * cluster's name u16, the name. */
 static uint16_t version_of(const struct peer_sender *from)
 {
     return from->version ? from->version : PEER_VERSION;
 }
 
+/* magic u32, version u16, kind u16, broker id i32, broker epoch i64, length of the
+ * cluster's name u16, the name. */
 static void put_head(struct buf *out, enum peer_kind kind,
                      const struct peer_sender *from)
 {

@@ -13,8 +13,7 @@
  * Every message begins with a magic, the protocol's version, its kind, and who speaks:
  * cluster, broker id, broker epoch. Whether those fit is for the caller to judge. An
  * older version is understood, and answered in the same: the answer's sender gets the
- * version of the question's. Version 2 has flush_to
- * and `patient`, and knows of syncs.
+ * version of the question's. Version 2 has flush_to and `patient`, and knows of syncs.
  * Decoders take any bytes: 0; E_NEWER_FORMAT, of a later protocol version; -EBADMSG,
  * malformed; -ENOMEM. On error there is nothing to free.
  *

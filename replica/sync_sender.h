@@ -4,9 +4,12 @@
  * waits any more.
  *
  *     sync_sender_init(&sender, &params, client);
- *     sync_sender_notice(&sender, partition);       // somebody waits, or who leads
- * changed loop: due_ms = sync_sender_look(&sender); peer_client_run(client, ...);
- *     sync_sender_end(&sender);                     // before the client
+ *     // Somebody waits, or who leads changed:
+ *     sync_sender_notice(&sender, partition);
+ *     loop:
+ *         due_ms = sync_sender_look(&sender);
+ *         peer_client_run(client, ...);
+ *     sync_sender_end(&sender);     // before the client
  *
  * All on the client's thread: the forwarder's.
  */
