@@ -348,6 +348,9 @@ static int check_all(struct check *check)
         rc = check_partitions(check, &names);
     if (rc == 0) {
         note_aside(check, "stray", "logs that no topic owns");
+        note_aside(check, "replaced",
+                   "replicas that could not be used; removed when the new ones are in "
+                   "sync");
         note_aside(check, "deleted",
                    "logs of deleted topics; the next mount removes them");
     }
