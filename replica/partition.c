@@ -301,7 +301,27 @@ int partition_refusal(const struct partition *partition)
 /* ---- waiters ------------------------------------------------------------------------
  */
 
-static bool produce_is_done(struct partition *partition, struct produce_waiter *waiter)
+/* A batch of a log that was begun anew. *posted: it is on its way to the leader. */
+static bool doubt_is_over(struct partition *partition, struct produce_waiter *waiter,
+                          bool *posted)
+{
+    switch (partition_doubt(partition, waiter)) {
+    case DOUBT_LASTS:
+        return false;
+    case DOUBT_GONE:
+        *posted = partition_outbox_post(partition, waiter);
+        if (!*posted) {
+            waiter->result = (struct produce_result){.error = E_NO_LEADER};
+        }
+        return !*posted;
+    case DOUBT_ENDED:
+        break;
+    }
+    return true;
+}
+
+static bool produce_is_done(struct partition *partition, struct produce_waiter *waiter,
+                            bool *posted)
 {
     int refusal = partition_refusal(partition);
     if (refusal) {
@@ -316,7 +336,10 @@ static bool produce_is_done(struct partition *partition, struct produce_waiter *
         return partition_sync_is_done(partition, waiter);
     }
     if (waiter->doubtful) {
-        return partition_doubt_ends(partition, waiter);
+        return doubt_is_over(partition, waiter, posted);
+    }
+    if (waiter->result.leader_epoch < 0 && partition_hides(partition)) {
+        return true; /* the leader said that it is committed; nobody can see it here */
     }
     if (waiter->remote) {
         int outcome = core_outcome(&partition->core, waiter->acks, waiter->leader_epoch,
@@ -343,11 +366,14 @@ static void collect_produces(struct partition *partition, struct released *relea
     struct produce_waiter *next;
     DL_FOREACH_SAFE(partition->produces, produce, next)
     {
-        if (produce_is_done(partition, produce)) {
+        bool posted = false;
+        if (produce_is_done(partition, produce, &posted)) {
+            partition_outbox_drop(partition, produce);
             DL_DELETE(partition->produces, produce);
             produce->parked = false;
             DL_APPEND(released->produces, produce);
         }
+        released->post = released->post || posted;
     }
 }
 
@@ -409,6 +435,9 @@ void partition_release(struct partition *partition, struct released *released)
     }
     if (released->tell && partition->observer) {
         partition->observer(partition->observer_arg, partition, PARTITION_CHANGED);
+    }
+    if (released->post) {
+        partition->observer(partition->observer_arg, partition, PARTITION_WRITES);
     }
 }
 

@@ -88,11 +88,13 @@ struct produce_waiter {
     bool durable;          /* of that: the leader, another node, said that it is */
     uint64_t first_queued; /* likewise: what was only accepted */
     uint64_t last_queued;
-    bool remote;                /* of another node: ends with this node's leadership */
-    bool cut;                   /* what it waits for is not in the log any more */
-    bool doubtful;              /* the log was begun anew: is it in what came? */
-    int32_t leader_epoch;       /* in which it was appended */
-    struct outbox_write *write; /* in the outbox */
+    bool remote;          /* of another node: ends with this node's leadership */
+    bool cut;             /* what it waits for is not in the log any more */
+    bool doubtful;        /* the log was begun anew: is it in what came? */
+    int32_t leader_epoch; /* in which it was appended */
+    int64_t producer_id;  /* of what was appended here; -1: not known */
+    int32_t base_sequence;
+    struct outbox_write *write; /* in the outbox, or kept for it */
     bool parked;
 };
 

@@ -299,6 +299,7 @@ int partition_produce_remote(struct partition *partition,
     waiter->acks = produce->acks;
     waiter->acks_given = true;
     waiter->remote = true;
+    waiter->write = NULL;
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
     waiter->leader_epoch = batch.leader_epoch = partition->core.leader_epoch;

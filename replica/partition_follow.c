@@ -218,10 +218,8 @@ static enum follow_outcome finish_cut(struct partition *partition, int rc)
     return FOLLOWED;
 }
 
-/* [append_lock] What stands behind `offset`, if writers of this node still wait for any
- * of it; NULL: there are none, or it can't be had. */
-static char *read_tail(struct partition *partition, int64_t offset,
-                       struct log_place *from)
+char *partition_read_tail(struct partition *partition, int64_t offset,
+                          struct log_place *from)
 {
     struct log_bounds bounds;
     pthread_mutex_lock(&partition->lock);
@@ -250,7 +248,7 @@ static char *read_tail(struct partition *partition, int64_t offset,
 static enum follow_outcome cut(struct partition *partition, int64_t offset)
 {
     struct log_place from;
-    char *tail = read_tail(partition, offset, &from);
+    char *tail = partition_read_tail(partition, offset, &from);
     pthread_mutex_lock(&partition->lock);
     const int64_t end = partition->end.offset;
     pthread_mutex_unlock(&partition->lock);
@@ -276,6 +274,7 @@ static enum follow_outcome cut(struct partition *partition, int64_t offset)
 
 int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch)
 {
+    partition_keep_waiting(partition);
     int rc = log_restart(partition->log, offset);
     pthread_mutex_lock(&partition->lock);
     if (!rc) {

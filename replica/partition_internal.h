@@ -213,6 +213,7 @@ struct released {
     struct read_waiter *reads;
     struct fetch_waiter *fetches;
     bool tell; /* the observer */
+    bool post; /* likewise, of writes in the outbox */
 };
 /* [partition->lock] After any change of what is flushed, appended or leading: advances
  * the high watermark and collects. */
@@ -295,12 +296,25 @@ void partition_begin_start(struct partition *partition);
 /* [partition->lock] true once: the latter has come about. */
 bool partition_led_anew(struct partition *partition);
 /* Do readers wait? Any thread. */
-bool partition_is_filling(struct partition *partition);
+bool partition_is_filling(const struct partition *partition);
+/* Can nothing of it be shown here, for the replica is of no use or being filled? Any
+ * thread. */
+bool partition_hides(const struct partition *partition);
+/* [append_lock] The log is about to be begun anew: keeps what waiting writers appended.
+ */
+void partition_keep_waiting(struct partition *partition);
 /* [partition->lock] The log was begun anew: whether what is waited for is in it shows
- * when the high watermark gets there. */
+ * when as much of it is here again as was committed then. */
 void partition_doubt_produces(struct partition *partition);
-/* [partition->lock] Is it known now? */
-bool partition_doubt_ends(struct partition *partition, struct produce_waiter *waiter);
+
+enum doubt_outcome {
+    DOUBT_LASTS,
+    DOUBT_ENDED, /* the result says how */
+    DOUBT_GONE,  /* it is in no log, nor will be */
+};
+/* [partition->lock] */
+enum doubt_outcome partition_doubt(struct partition *partition,
+                                   struct produce_waiter *waiter);
 
 /* partition_sync.c. [partition->lock] The part of partition_collect() for one that
  * waits by partition_sync(): true once it ended. */
@@ -330,8 +344,26 @@ int partition_outbox_resume(struct partition *partition, uint64_t ticket,
  * has its writer waiting on this node goes to the new leader instead. */
 void partition_outbox_rescue(struct partition *partition, const char *tail,
                              const struct log_place *from);
-/* [partition->lock] Is there any? */
+/* [partition->lock] Is there any at or behind `offset`? The first of all there are, or
+ * -1. */
 bool partition_outbox_rescues(const struct partition *partition, int64_t offset);
+int64_t partition_outbox_first(const struct partition *partition);
+/* [partition->lock] The same where it is not known yet whether others have it: the
+ * bytes are kept with the waiter, until it is posted to the leader, dropped with the
+ * answer, or taken back. post: false if nothing was kept; else the waiter is in the
+ * outbox, and the observer is to be told. */
+void partition_outbox_keep(struct partition *partition, const char *tail,
+                           const struct log_place *from);
+bool partition_outbox_post(struct partition *partition, struct produce_waiter *waiter);
+/* [partition->lock] Posts all that was kept, as what it was: the leader finds out
+ * whether it has them. false: it could not (more than it remembers of a producer, or
+ * bytes are missing); they stay. */
+bool partition_outbox_ask(struct partition *partition);
+void partition_outbox_drop(struct partition *partition, struct produce_waiter *waiter);
+/* [append_lock] What stands behind `offset`, if writers of this node still wait for any
+ * of it; NULL: there are none, or it can't be had. The caller frees it. */
+char *partition_read_tail(struct partition *partition, int64_t offset,
+                          struct log_place *from);
 /* [partition->lock] The part of it for what was appended. */
 int partition_resume_appended(struct partition *partition,
                               const struct produce_result *left,

@@ -15,8 +15,11 @@ enum { GENERATION_SHIFT = 48, GENERATIONS = 1 << 15 };
 struct outbox_write {
     struct produce_waiter *waiter; /* NULL: nobody waits; acks=0, or given up */
     struct outbox_ticket *ticket;  /* given up */
-    bool sent;                     /* in the batch that is under way */
-    uint64_t number;               /* acks=0: for who waits by partition_sync() */
+    bool sent;                     /* in the batch that is under way, or uncertain */
+    bool uncertain;                /* it may be in the leader's log already, as this: */
+    int64_t producer_id;
+    int32_t base_sequence;
+    uint64_t number; /* acks=0: for who waits by partition_sync() */
     char *bytes;
     size_t length;
     uint32_t message_count;
@@ -278,26 +281,116 @@ bool partition_outbox_rescues(const struct partition *partition, int64_t offset)
     return false;
 }
 
+int64_t partition_outbox_first(const struct partition *partition)
+{
+    const struct produce_waiter *waiter;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        if (can_be_rescued(partition, waiter, 0)) {
+            return waiter->result.base_offset; /* they wait in the order of the log */
+        }
+    }
+    return -1;
+}
+
+void partition_outbox_keep(struct partition *partition, const char *tail,
+                           const struct log_place *from)
+{
+    struct produce_waiter *waiter;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        const struct produce_result *appended = &waiter->result;
+        if (waiter->write || !can_be_rescued(partition, waiter, from->offset)) {
+            continue;
+        }
+        struct outbox_write *write = write_new(
+            partition,
+            tail + (appended->end.position - appended->length - from->position),
+            appended->length);
+        if (write) {
+            write->message_count =
+                (uint32_t)(appended->end.offset - appended->base_offset);
+            write->acks = waiter->acks;
+            write->waiter = waiter;
+            waiter->write = write;
+        }
+    }
+}
+
+/* Is that so of all that wait for what was appended here? */
+static bool can_be_asked(const struct partition *partition)
+{
+    const struct produce_waiter *waiter;
+    int count = 0;
+    DL_FOREACH(partition->produces, waiter)
+    {
+        if (waiter->remote || waiter->await_flush || waiter->result.leader_epoch < 0) {
+            continue;
+        }
+        count++;
+        if (!waiter->write || waiter->doubtful || waiter->cut ||
+            waiter->producer_id < 0) {
+            return false;
+        }
+    }
+    return count > 0 && count <= PRODUCER_BATCHES && !partition->outbox_busy;
+}
+
+bool partition_outbox_ask(struct partition *partition)
+{
+    struct produce_waiter *waiter;
+    struct produce_waiter *next;
+    struct outbox_write *later = partition->outbox_writes;
+    if (!can_be_asked(partition)) {
+        return false;
+    }
+    partition->outbox_writes = NULL;
+    DL_FOREACH_SAFE(partition->produces, waiter, next)
+    {
+        if (waiter->write) {
+            waiter->write->uncertain = waiter->write->sent = true;
+            waiter->write->producer_id = waiter->producer_id;
+            waiter->write->base_sequence = waiter->base_sequence;
+            (void)partition_outbox_post(partition, waiter);
+        }
+    }
+    DL_CONCAT(partition->outbox_writes, later);
+    return true;
+}
+
+bool partition_outbox_post(struct partition *partition, struct produce_waiter *waiter)
+{
+    struct outbox_write *write = waiter->write;
+    if (!write) {
+        return false;
+    }
+    write->deadline_ms =
+        clock_mono_ms(partition->clock) + partition->config.delivery_timeout_ms;
+    waiter->result = (struct produce_result){0};
+    DL_DELETE(partition->produces, waiter);
+    waiter->parked = false;
+    DL_APPEND(partition->outbox_writes, write);
+    return true;
+}
+
+void partition_outbox_drop(struct partition *partition, struct produce_waiter *waiter)
+{
+    if (waiter->write) {
+        write_free(partition, waiter->write);
+        waiter->write = NULL;
+    }
+}
+
 void partition_outbox_rescue(struct partition *partition, const char *tail,
                              const struct log_place *from)
 {
     struct produce_waiter *waiter;
     struct produce_waiter *next;
+    partition_outbox_keep(partition, tail, from);
     DL_FOREACH_SAFE(partition->produces, waiter, next)
     {
-        if (!can_be_rescued(partition, waiter, from->offset)) {
-            continue;
-        }
-        const struct produce_result appended = waiter->result;
-        const char *bytes =
-            tail + (appended.end.position - appended.length - from->position);
-        uint32_t count = (uint32_t)(appended.end.offset - appended.base_offset);
-        struct produce_result result;
-        if (waiter->acks != ACKS_NONE &&
-            partition_outbox_add(partition, bytes, appended.length, count, waiter,
-                                 &result) == PRODUCE_PENDING) {
-            DL_DELETE(partition->produces, waiter);
-            waiter->parked = false;
+        if (can_be_rescued(partition, waiter, from->offset)) {
+            (void)partition_outbox_post(partition, waiter);
         }
     }
 }
@@ -314,7 +407,8 @@ void partition_outbox_collect(struct partition *partition, struct released *rele
             continue;
         }
         const struct produce_result result = {
-            .error = give_up_error(partition, write->acks)};
+            .error = write->uncertain ? E_COMMIT_TIMEOUT
+                                      : give_up_error(partition, write->acks)};
         DL_DELETE(partition->outbox_writes, write);
         end_write(partition, write, &result, released);
     }
@@ -322,6 +416,13 @@ void partition_outbox_collect(struct partition *partition, struct released *rele
 
 /* ---- batches ------------------------------------------------------------------------
  */
+
+static bool fits(const struct outbox_batch *batch, const struct outbox_write *write)
+{
+    return !batch->writes ||
+           (write->acks == batch->acks && !batch->again && !write->uncertain &&
+            batch->bytes.length + write->length <= OUTBOX_BATCH_BYTES);
+}
 
 /* [lock] Moves writes from the head of the queue into the batch. */
 static int form(struct partition *partition, struct outbox_batch *batch)
@@ -331,10 +432,13 @@ static int form(struct partition *partition, struct outbox_batch *batch)
                                    .producer_id = partition->producer_id,
                                    .base_sequence = partition->next_sequence,
                                    .deadline_ms = write->deadline_ms};
+    if (write->uncertain) { /* as it was, and alone */
+        batch->producer_id = write->producer_id;
+        batch->base_sequence = write->base_sequence;
+        batch->maybe_appended = batch->again = true;
+    }
     buf_init(&batch->bytes, PEER_REQUEST_MAX);
-    while (
-        write && write->acks == batch->acks &&
-        (!batch->writes || batch->bytes.length + write->length <= OUTBOX_BATCH_BYTES)) {
+    while (write && fits(batch, write)) {
         int rc = buf_add(&batch->bytes, write->bytes, write->length);
         if (rc) {
             return rc;
@@ -357,7 +461,7 @@ static void dissolve(struct partition *partition, struct outbox_batch *batch)
     struct outbox_write *write;
     DL_FOREACH(batch->writes, write)
     {
-        write->sent = false;
+        write->sent = write->uncertain;
     }
     DL_CONCAT(batch->writes, partition->outbox_writes);
     partition->outbox_writes = batch->writes;
@@ -497,8 +601,10 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
 {
     struct outbox_write *write;
     struct outbox_write *next;
-    partition->next_sequence =
-        producer_sequence_after(batch->base_sequence, batch->message_count);
+    if (!batch->again) {
+        partition->next_sequence =
+            producer_sequence_after(batch->base_sequence, batch->message_count);
+    }
     DL_FOREACH_SAFE(batch->writes, write, next)
     {
         int64_t end_offset = base_offset + write->message_count;
@@ -509,7 +615,7 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
         struct produce_waiter *waiter = write->waiter;
         bool show =
             waiter && write->acks == ACKS_ALL &&
-            partition->core.role == ROLE_FOLLOWER &&
+            partition->core.role == ROLE_FOLLOWER && !partition_hides(partition) &&
             (!partition_is_remote(partition) || atomic_load(&partition->shown)) &&
             partition->core.high_watermark < end_offset;
         base_offset = end_offset;

@@ -39,6 +39,7 @@ struct outbox_batch {
     int32_t base_sequence;
     int64_t deadline_ms;
     bool maybe_appended; /* by an attempt whose outcome is not known */
+    bool again; /* this node appended it as a leader; sequences go on behind it */
     /* Of this attempt. */
     bool here; /* this node leads */
     int32_t leader;

@@ -169,6 +169,8 @@ static int account(struct partition *partition, const struct batch *batch,
     partition_flush_by_policy(partition, now_ms);
     partition_collect(partition, &released);
     waiter->result = *result;
+    waiter->producer_id = batch->producer_id;
+    waiter->base_sequence = batch->base_sequence;
     int rc = 0;
     if (!core_acknowledged(&partition->core, waiter->acks, end.offset)) {
         partition_park_produce(partition, waiter, end.offset);
@@ -315,6 +317,7 @@ static bool take_back(struct partition *partition, struct produce_waiter *waiter
     if (parked) {
         DL_DELETE(partition->produces, waiter);
         waiter->parked = false;
+        partition_outbox_drop(partition, waiter);
         *result = waiter->result;
         result->error = E_COMMIT_TIMEOUT;
     }
@@ -358,17 +361,21 @@ int partition_resume_appended(struct partition *partition,
     if (result->error) {
         return 0;
     }
-    if (!stands(partition, left)) {
+    bool filling = left->leader_epoch >= 0 && partition_hides(partition);
+    if (!filling && !stands(partition, left)) {
         return PRODUCE_GONE;
     }
     bool unseen = partition_is_remote(partition) && !atomic_load(&partition->shown) &&
                   left->leader_epoch < 0; /* then the leader's word is all there is */
-    if (unseen || core_acknowledged(&partition->core, ACKS_ALL, left->end.offset)) {
+    if (!filling &&
+        (unseen || core_acknowledged(&partition->core, ACKS_ALL, left->end.offset))) {
         return 0;
     }
     waiter->result = *result;
     waiter->acks = ACKS_ALL;
+    waiter->producer_id = -1;
     partition_park_produce(partition, waiter, left->end.offset);
+    waiter->doubtful = filling;
     return PRODUCE_PENDING;
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <utlist.h>
 
 /* The others tell soon where the high watermark is, if they can. */
@@ -77,6 +78,26 @@ bool partition_is_in_sync(struct partition *partition)
     return in_sync;
 }
 
+bool partition_hides(const struct partition *partition)
+{
+    return atomic_load(&partition->unfit) || partition_is_filling(partition);
+}
+
+void partition_keep_waiting(struct partition *partition)
+{
+    struct log_place from;
+    pthread_mutex_lock(&partition->lock);
+    int64_t first = partition_outbox_first(partition);
+    pthread_mutex_unlock(&partition->lock);
+    char *tail = first >= 0 ? partition_read_tail(partition, first, &from) : NULL;
+    if (tail) {
+        pthread_mutex_lock(&partition->lock);
+        partition_outbox_keep(partition, tail, &from);
+        pthread_mutex_unlock(&partition->lock);
+    }
+    free(tail);
+}
+
 /* [append_lock] */
 static void begin_filling(struct partition *partition)
 {
@@ -95,9 +116,11 @@ static void begin_filling(struct partition *partition)
     atomic_store(&partition->unfit, false);
     atomic_store(&partition->filling_until_ms, INT64_MAX);
     atomic_store(&partition->filling, FILLING);
+    bool asked = partition_outbox_ask(partition);
     partition_doubt_produces(partition);
     partition_collect(partition, &released);
     released.tell = true;
+    released.post = released.post || asked;
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
     partition_release(partition, &released);
@@ -110,6 +133,9 @@ int partition_refill(struct partition *partition, int (*move)(void *arg), void *
     pthread_mutex_lock(&partition->lock);
     int rc = partition_refusal(partition);
     pthread_mutex_unlock(&partition->lock);
+    if (!rc) {
+        partition_keep_waiting(partition);
+    }
     rc = rc ? rc : log_renew(partition->log, 0, move, arg);
     if (rc) {
         pthread_mutex_unlock(&partition->append_lock);
@@ -139,7 +165,7 @@ void partition_begin_start(struct partition *partition)
     }
 }
 
-bool partition_is_filling(struct partition *partition)
+bool partition_is_filling(const struct partition *partition)
 {
     return atomic_load(&partition->filling) == FILLING &&
            clock_mono_ms(partition->clock) < atomic_load(&partition->filling_until_ms);
@@ -184,21 +210,31 @@ void partition_doubt_produces(struct partition *partition)
     }
 }
 
-bool partition_doubt_ends(struct partition *partition, struct produce_waiter *waiter)
+/* [lock] What the leader has committed counts as soon as it is here, though perhaps not
+ * on this disk, which may go on failing. */
+static bool is_decided(const struct partition_core *core, int64_t offset)
 {
-    const struct produce_result *result = &waiter->result;
-    if (partition->core.high_watermark < waiter->await_offset) {
-        return false;
+    return core->high_watermark >= offset ||
+           (core->leader_high_watermark >= offset && core->log_end_offset >= offset);
+}
+
+enum doubt_outcome partition_doubt(struct partition *partition,
+                                   struct produce_waiter *waiter)
+{
+    struct produce_result *result = &waiter->result;
+    struct log_bounds bounds;
+    if (!is_decided(&partition->core, waiter->await_offset)) {
+        return DOUBT_LASTS;
     }
     if (epochs_before(&partition->epochs, result->end.offset) == result->leader_epoch) {
-        waiter->result.end.position = -1; /* it was that in the old log */
-        return true;
+        result->end.position = -1; /* it was that in the old log */
+        return DOUBT_ENDED;
     }
-    struct log_bounds bounds;
     log_bounds_get(partition->log, &bounds);
-    /* Below the start of what is here nothing tells. */
-    bool unknown = result->end.offset <= bounds.start.offset;
-    waiter->result = unknown ? *result : (struct produce_result){0};
-    waiter->result.error = unknown ? E_COMMIT_TIMEOUT : E_NO_LEADER;
-    return true;
+    if (result->end.offset <= bounds.start.offset) {
+        result->error =
+            E_COMMIT_TIMEOUT; /* below the start of what is here nothing tells */
+        return DOUBT_ENDED;
+    }
+    return DOUBT_GONE;
 }

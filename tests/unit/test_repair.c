@@ -466,7 +466,7 @@ static void test_waiter_of_what_others_have(void **state)
     partition_unref(partition);
 }
 
-/* Nobody has it, and something else stands there: nothing was appended. */
+/* Nobody has it: it is sent to the new leader, whatever came there meanwhile. */
 static void test_waiter_of_what_nobody_has(void **state)
 {
     struct replica_rig *rig = *state;
@@ -488,9 +488,59 @@ static void test_waiter_of_what_nobody_has(void **state)
     struct partition *there = replica_rig_partition(rig, next, "t");
     assert_int_equal(node_append(there, "three\n", NULL), 0);
     until_done(&waiting);
-    assert_int_equal(waiting.result.error, E_NO_LEADER);
-    replica_rig_until_committed(partition, 2);
-    assert_text(partition, "one\nthree\n");
+    assert_int_equal(waiting.result.error, 0);
+    replica_rig_until_committed(partition, 3);
+    char *text = node_read_all(partition, NULL);
+    assert_true(strcmp(text, "one\nthree\ntwo\n") == 0 ||
+                strcmp(text, "one\ntwo\nthree\n") == 0);
+    free(text);
+    partition_unref(there);
+    partition_unref(partition);
+}
+
+/* More wait than a leader remembers of one producer: they go to it when it is known
+ * that it has none of them. */
+static void test_many_wait_for_what_nobody_has(void **state)
+{
+    enum { WRITERS = PRODUCER_BATCHES + 2 };
+    struct replica_rig *rig = *state;
+    struct waiting waiting[WRITERS];
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int other = other_than(leader);
+    int third = other_than(other);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    replica_rig_kill(rig, other);
+    replica_rig_kill(rig, third);
+    for (int i = 0; i < WRITERS; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "w%d\n", i);
+        begin_append(&waiting[i], partition, line);
+    }
+    lose_disk(partition);
+    until_in_isr(rig, leader, "t", leader, false);
+    replica_rig_start(rig, other);
+    replica_rig_start(rig, third);
+    int next = replica_rig_leader(rig, other, "t", leader);
+    struct partition *there = replica_rig_partition(rig, next, "t");
+    for (int i = 0; i < WRITERS; i++) {
+        assert_int_equal(node_append(there, "other\n", NULL), 0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        until_done(&waiting[i]);
+        assert_int_equal(waiting[i].result.error, 0);
+    }
+    replica_rig_until_committed(partition, 1 + 2 * WRITERS);
+    char *text = node_read_all(partition, NULL);
+    for (int i = 0; i < WRITERS; i++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "\nw%d\n", i);
+        const char *found = strstr(text, line);
+        assert_non_null(found);
+        assert_null(strstr(found + 1, line));
+    }
+    free(text);
     partition_unref(there);
     partition_unref(partition);
 }
@@ -559,6 +609,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waiter_of_what_others_have, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_many_wait_for_what_nobody_has, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_all_that_is_cut_is_sent_on, open_rig,
                                         close_rig),
