@@ -444,6 +444,10 @@ os.write(fd, b"1\n")'
     for text in '{"start": "never"}' '{"nothing": 1}' '[]' '3'; do
         run ! bash -c 'printf "%s" "$1" >"$G/config.json"' - "$text"
     done
+    run -0 errno_of 'fd = os.open(MNT + "/groups/g/config.json", os.O_WRONLY)
+os.write(fd, b"{")
+os.close(fd)'
+    assert_output EINVAL
     echo '{"start": null}' >"$G/config.json"
     run -0 jq -r .start "$G/config.json"
     assert_output earliest
