@@ -123,7 +123,8 @@ static void until_repaired(struct replica_rig *rig, int id, const char *topic)
     rig_until_problem(&rig->cluster, id, "kind=offline", false);
     rig_until_problem(&rig->cluster, id, "kind=refill", false);
     rig_until_problem(&rig->cluster, id, "kind=lost", false);
-    replica_rig_run(rig, id, "! ls replaced/* unusable/* stray/* >/dev/null 2>&1");
+    replica_rig_run(
+        rig, id, "test -z \"$(find replaced unusable stray -mindepth 1 2>/dev/null)\"");
 }
 
 /* Reads all, and meets the damage. */

@@ -89,6 +89,12 @@ static void begin_write(struct fixture *f, struct record *record, const char *te
     appender_write(f->appender, &record->reply, text, strlen(text), 1);
 }
 
+static void begin_waiting(struct fixture *f, struct record *record, const char *text)
+{
+    begin_write(f, record, text);
+    assert_false(record_wait_ms(record, SETTLE_MS));
+}
+
 static long result_of(struct record *record)
 {
     record_wait(record);
@@ -107,8 +113,7 @@ static long put(struct fixture *f, const char *text)
 static void interrupt_write(struct fixture *f, const char *text)
 {
     struct record record;
-    begin_write(f, &record, text);
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, text);
     record_interrupt(&record);
     assert_true(record_wait_ms(&record, AT_ONCE_MS));
     assert_int_equal(result_of(&record), -EINTR);
@@ -121,29 +126,40 @@ static void assert_text(struct partition *partition, const char *wanted)
     free(text);
 }
 
+/* The leader, which writes, has one message; the others are cut off. */
+static void leave_alone(struct fixture *f)
+{
+    open_appender(f, f->leader);
+    assert_int_equal(put(f, "one\n"), 4);
+    replica_rig_cut_off(f->rig, f->writer);
+    replica_rig_cut_off(f->rig, f->third);
+}
+
+/* The others are there again, and one of them leads; the old leader, which reaches no
+ * store and is not reached, does not know. The partition on the new one's node. */
+static struct partition *pass_over(struct fixture *f)
+{
+    struct replica_node *node = &f->rig->nodes[f->leader];
+    http_server_stop(node->server);
+    node->server = NULL;
+    shared_store_cut(f->rig->cluster.nodes[f->leader].store, true);
+    shared_backend_advance(f->rig->cluster.backend, 7000);
+    replica_rig_start(f->rig, f->writer);
+    replica_rig_start(f->rig, f->third);
+    int second = replica_rig_leader(f->rig, f->writer, "t", f->leader);
+    return replica_rig_partition(f->rig, second, "t");
+}
+
 /* What a new leader cut is not acknowledged for what took its place. */
 static void cut_and_overgrown(void **state)
 {
     struct fixture *f = *state;
-    int first = f->leader;
-    struct replica_node *node = &f->rig->nodes[first];
-    struct store *store = f->rig->cluster.nodes[first].store;
-    open_appender(f, first);
-    assert_int_equal(put(f, "one\n"), 4);
-    replica_rig_cut_off(f->rig, f->writer);
-    replica_rig_cut_off(f->rig, f->third);
+    leave_alone(f);
     interrupt_write(f, "lost\n");
-    http_server_stop(node->server);
-    node->server = NULL;
-    shared_store_cut(store, true);
-    shared_backend_advance(f->rig->cluster.backend, 7000);
-    replica_rig_start(f->rig, f->writer);
-    replica_rig_start(f->rig, f->third);
-    int second = replica_rig_leader(f->rig, f->writer, "t", first);
-    struct partition *partition = replica_rig_partition(f->rig, second, "t");
+    struct partition *partition = pass_over(f);
     assert_int_equal(node_append(partition, "two\nthree\n", NULL), 0);
     assert_int_equal(node_append(partition, "four\n", NULL), 0);
-    shared_store_cut(store, false);
+    shared_store_cut(f->rig->cluster.nodes[f->leader].store, false);
     replica_rig_until_committed(f->partition, 4);
     assert_int_equal(put(f, "lost\n"), 5);
     assert_text(f->partition, "one\ntwo\nthree\nfour\nlost\n");
@@ -157,25 +173,11 @@ static void blocks_through_a_failover(void **state)
 {
     struct fixture *f = *state;
     struct record record;
-    int first = f->leader;
-    struct replica_node *node = &f->rig->nodes[first];
-    struct store *store = f->rig->cluster.nodes[first].store;
-    open_appender(f, first);
-    assert_int_equal(put(f, "one\n"), 4);
-    replica_rig_cut_off(f->rig, f->writer);
-    replica_rig_cut_off(f->rig, f->third);
-    begin_write(f, &record, "late\nlater\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
-    http_server_stop(node->server);
-    node->server = NULL;
-    shared_store_cut(store, true);
-    shared_backend_advance(f->rig->cluster.backend, 7000);
-    replica_rig_start(f->rig, f->writer);
-    replica_rig_start(f->rig, f->third);
-    int second = replica_rig_leader(f->rig, f->writer, "t", first);
-    struct partition *partition = replica_rig_partition(f->rig, second, "t");
+    leave_alone(f);
+    begin_waiting(f, &record, "late\nlater\n");
+    struct partition *partition = pass_over(f);
     assert_int_equal(node_append(partition, "two\n", NULL), 0);
-    shared_store_cut(store, false);
+    shared_store_cut(f->rig->cluster.nodes[f->leader].store, false);
     assert_int_equal(result_of(&record), 11);
     assert_text(f->partition, "one\ntwo\nlate\nlater\n");
     partition_unref(partition);
@@ -197,8 +199,7 @@ static void sent_and_sent_again(void **state)
     for (int round = 0; round < 3; round++) {
         interrupt_write(f, "two\nthree\nfo");
     }
-    begin_write(f, &record, "two\nthree\nfo");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "two\nthree\nfo");
     replica_rig_start(f->rig, f->third);
     assert_int_equal(result_of(&record), 12);
     assert_int_equal(put(f, "ur\n"), 3);
@@ -227,8 +228,7 @@ static void something_else_follows(void **state)
     struct record record;
     hold_commits(f);
     interrupt_write(f, "two\n");
-    begin_write(f, &record, "three\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "three\n");
     replica_rig_start(f->rig, f->third);
     assert_int_equal(result_of(&record), 6);
     assert_text(f->partition, "one\ntwo\nthree\n");
@@ -242,8 +242,7 @@ static void leader_dies_with_it(void **state)
     hold_commits(f);
     interrupt_write(f, "two\n");
     replica_rig_kill(f->rig, f->leader);
-    begin_write(f, &record, "two\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "two\n");
     replica_rig_start(f->rig, f->third);
     replica_rig_bury(f->rig, f->leader);
     assert_int_equal(result_of(&record), 4);
@@ -260,8 +259,7 @@ static void all_others_are_away(void **state)
     for (int round = 0; round < 5; round++) {
         interrupt_write(f, "two\n");
     }
-    begin_write(f, &record, "two\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "two\n");
     replica_rig_start(f->rig, f->leader);
     replica_rig_start(f->rig, f->third);
     assert_int_equal(result_of(&record), 4);
@@ -273,8 +271,7 @@ static void unmount_is_not_held_up(void **state)
     struct fixture *f = *state;
     struct record record;
     hold_commits(f);
-    begin_write(f, &record, "two\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "two\n");
     int64_t before_ms = clock_mono_ms(&clock_real);
     parking_drain(f->parking);
     assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
@@ -288,8 +285,7 @@ static void fsync_waits_for_the_others(void **state)
     struct record record;
     replica_rig_cut_off(f->rig, f->third);
     open_appender(f, f->leader);
-    begin_write(f, &record, "one\n");
-    assert_false(record_wait_ms(&record, SETTLE_MS));
+    begin_waiting(f, &record, "one\n");
     struct record sync;
     record_init(&sync);
     record_interrupt(&record);
