@@ -3,14 +3,19 @@
 #include <errno.h>
 #include <string.h>
 
-bool replica_ids_contain(const struct replica_ids *set, int32_t id)
+bool replica_ids_list(const int32_t *ids, uint32_t count, int32_t id)
 {
-    for (uint32_t i = 0; i < set->count; i++) {
-        if (set->ids[i] == id) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (ids[i] == id) {
             return true;
         }
     }
     return false;
+}
+
+bool replica_ids_contain(const struct replica_ids *set, int32_t id)
+{
+    return replica_ids_list(set->ids, set->count, id);
 }
 
 void replica_ids_add(struct replica_ids *set, int32_t id)

@@ -55,6 +55,8 @@ struct leadership {
 };
 
 bool replica_ids_contain(const struct replica_ids *set, int32_t id);
+/* The same of a plain list. */
+bool replica_ids_list(const int32_t *ids, uint32_t count, int32_t id);
 /* Adds `id` unless it is there or the set is full. */
 void replica_ids_add(struct replica_ids *set, int32_t id);
 void replica_ids_remove(struct replica_ids *set, int32_t id);

@@ -44,9 +44,7 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
                opening_any(mounted, place, partition);
     case TREE_STATE:
         *partition = place->partition;
-        return broker_partition_is_opening(mounted->broker, &place->topic_id,
-                                           place->partition) ||
-               broker_must_copy(mounted->broker, &place->topic_id, place->partition);
+        return broker_must_copy(mounted->broker, &place->topic_id, place->partition);
     case TREE_LOG:
     case TREE_AT:
     case TREE_FOLLOW:
@@ -54,9 +52,7 @@ bool opening_find(struct mounted *mounted, const struct tree_place *place,
     case TREE_SEGMENTS_DIR: /* lists what the partition has */
     case TREE_SEGMENT:
         *partition = place->partition;
-        return broker_partition_is_opening(mounted->broker, &place->topic_id,
-                                           place->partition) ||
-               broker_must_catch_up(mounted->broker, &place->topic_id,
+        return broker_must_catch_up(mounted->broker, &place->topic_id,
                                     place->partition);
     default:
         return false;

@@ -97,8 +97,9 @@ int broker_await_partition(struct broker *broker, const struct topic_id *topic_i
 bool broker_is_opening(const struct broker *broker);
 bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
                                  int32_t partition);
-/* Asks for the copy of a partition that other nodes keep. true: it is not complete yet,
- * and broker_await_partition() waits for that. */
+/* The same, and asks for the copy of a partition that other nodes keep. true: it is
+ * still being opened, or the copy is not complete yet; broker_await_partition() waits
+ * for both. */
 bool broker_must_catch_up(struct broker *broker, const struct topic_id *topic_id,
                           int32_t partition);
 /* Likewise for what is not read from the log: a replica of this node that is being

@@ -190,16 +190,6 @@ static void open_one(struct broker *broker, const struct cluster_snapshot *snaps
     }
 }
 
-static bool is_replica(const struct partition_info *info, int32_t self)
-{
-    for (uint32_t i = 0; i < info->replica_count; i++) {
-        if (info->replicas[i] == self) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void open_remote(struct broker *broker, const struct cluster_snapshot *snapshot,
                         const struct topic *topic, int32_t index)
 {
@@ -237,7 +227,8 @@ static void apply_topic(struct broker *broker, const struct cluster_snapshot *sn
         bool opening = false;
         struct partition *partition =
             broker_look_up(broker, &topic->id, index, &opening);
-        bool here = is_replica(&topic->partitions[index], broker->self);
+        const struct partition_info *info = &topic->partitions[index];
+        bool here = replica_ids_list(info->replicas, info->replica_count, broker->self);
         if (partition && partition->copy && here) {
             replace_remote(broker, snapshot, topic, index);
         } else if (partition) {

@@ -226,12 +226,48 @@ bool broker_is_opening(const struct broker *broker)
     return atomic_load_explicit(&broker->opening, memory_order_acquire) > 0;
 }
 
-bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
-                                 int32_t index)
+/* Whether it is to be waited for: it is not open yet, or lacks something. */
+static bool is_awaited(struct broker *broker, const struct topic_id *topic_id,
+                       int32_t index, bool (*lacks)(struct partition *partition))
 {
     bool opening = false;
     struct partition *partition = broker_look_up(broker, topic_id, index, &opening);
-    bool missing = partition == NULL;
+    bool awaited =
+        partition ? lacks(partition) : opening || is_behind(broker, topic_id);
     partition_unref(partition);
-    return opening || (missing && is_behind(broker, topic_id));
+    return awaited;
+}
+
+static bool lacks_nothing(struct partition *partition)
+{
+    (void)partition;
+    return false;
+}
+
+static bool lacks_messages(struct partition *partition)
+{
+    return !partition_observe(partition);
+}
+
+static bool lacks_copy(struct partition *partition)
+{
+    return partition_is_remote(partition) && !partition_observe(partition);
+}
+
+bool broker_partition_is_opening(struct broker *broker, const struct topic_id *topic_id,
+                                 int32_t index)
+{
+    return is_awaited(broker, topic_id, index, lacks_nothing);
+}
+
+bool broker_must_catch_up(struct broker *broker, const struct topic_id *topic_id,
+                          int32_t index)
+{
+    return is_awaited(broker, topic_id, index, lacks_messages);
+}
+
+bool broker_must_copy(struct broker *broker, const struct topic_id *topic_id,
+                      int32_t index)
+{
+    return is_awaited(broker, topic_id, index, lacks_copy);
 }

@@ -59,25 +59,6 @@ void broker_notice(void *arg, struct partition *partition, enum partition_news n
     }
 }
 
-bool broker_must_catch_up(struct broker *broker, const struct topic_id *topic_id,
-                          int32_t index)
-{
-    struct partition *partition = broker_partition(broker, topic_id, index);
-    bool wait = partition && !partition_observe(partition);
-    partition_unref(partition);
-    return wait;
-}
-
-bool broker_must_copy(struct broker *broker, const struct topic_id *topic_id,
-                      int32_t index)
-{
-    struct partition *partition = broker_partition(broker, topic_id, index);
-    bool wait =
-        partition && partition_is_remote(partition) && !partition_observe(partition);
-    partition_unref(partition);
-    return wait;
-}
-
 static void tend(struct partition **list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -122,16 +122,6 @@ static bool split_name(const char *name, char topic[TOPIC_NAME_MAX + 1], int32_t
     return topic_name_check(topic) == 0;
 }
 
-static bool has_id(const int32_t *ids, uint32_t count, int32_t id)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The partition of that name, if it is one of a topic that the store knows. */
 static const struct partition_info *find_partition(const struct sort_out *sort,
                                                    const char *name,
@@ -153,9 +143,9 @@ static bool was_moved_away(const struct sort_out *sort, const char *name)
     const struct partition_info *info = find_partition(sort, name, &topic);
     int32_t self = sort->snapshot->self;
     return info && info->isr_count > 0 &&
-           !has_id(info->replicas, info->replica_count, self) &&
-           !has_id(info->isr, info->isr_count, self) &&
-           !has_id(info->elr, info->elr_count, self);
+           !replica_ids_list(info->replicas, info->replica_count, self) &&
+           !replica_ids_list(info->isr, info->isr_count, self) &&
+           !replica_ids_list(info->elr, info->elr_count, self);
 }
 
 /* Anything but what topicfs derives from messages. */

@@ -21,13 +21,9 @@ void partition_remote_update(struct partition *partition, const struct topic *to
 {
     const struct partition_info *info = &topic->partitions[partition->index];
     struct partition_core *core = &partition->core;
-    bool remote = partition->copy;
-    if (!remote && partition->observer) {
-        remote = true;
-        for (uint32_t i = 0; i < info->replica_count; i++) {
-            remote = remote && info->replicas[i] != core->self;
-        }
-    }
+    bool remote = partition->copy ||
+                  (partition->observer &&
+                   !replica_ids_list(info->replicas, info->replica_count, core->self));
     if (remote == core->remote) {
         return;
     }
