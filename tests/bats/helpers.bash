@@ -21,6 +21,26 @@ TOPICFS_TEST_SLOW=${TOPICFS_TEST_SLOW:-1}
 PYTHON=/usr/bin/python3
 export TOPICFS_BIN TOPICFS_TEST_SLOW
 
+# --- what a test needs -----------------------------------------------------------------
+
+# lacking WHAT: skips the test for want of it. In CI, where $CI is set, nothing may be missing.
+lacking() {
+    if [ -n "${CI-}" ]; then
+        fail "missing: $1"
+    else
+        skip "missing: $1"
+    fi
+}
+
+needs_root() { # TO DO WHAT
+    [ "$(id -u)" -eq 0 ] || lacking "root, to $1"
+}
+
+# sanitizer_reported LOG...: and says where.
+sanitizer_reported() {
+    grep -HE 'ERROR: (Address|Leak|Thread)Sanitizer|WARNING: ThreadSanitizer|runtime error:' "$@"
+}
+
 # --- waiting ---------------------------------------------------------------------------
 
 now_ms() {
@@ -37,7 +57,7 @@ wait_for() {
             echo "not in time: $*"
             return 1
         }
-        sleep 0.02
+        sleep 0.02 # the pace of looking
     done
 }
 
@@ -196,11 +216,7 @@ end_mount() {
         }
     fi
     ! mountpoint -q "$MNT" 2>/dev/null || fusermount3 -u -z "$MNT" || true
-    if grep -qE 'ERROR: (Address|Leak|Thread)Sanitizer|WARNING: ThreadSanitizer|runtime error:' \
-        "$DAEMON_LOG"; then
-        echo "a sanitizer reported:"
-        status=1
-    fi
+    ! sanitizer_reported "$DAEMON_LOG" || status=1
     if [ "$status" -ne 0 ] || [ -z "${BATS_TEST_COMPLETED-}" ]; then
         echo "--- the daemon's log"
         tail -n 100 "$DAEMON_LOG"

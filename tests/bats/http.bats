@@ -128,7 +128,7 @@ $1" "${@:2}"
     new_topic t
     background curl -s "$URL/topics/t/0?from=latest&wait_ms=30000" >"$WORK/out"
     local poll=$! begin
-    sleep 0.3
+    sleep 0.3 # nothing shows that the poll has begun: it is given time
     alive "$poll"
     begin=$(now_ms)
     echo hello >>"$MNT/topics/t/0/log"
@@ -145,7 +145,7 @@ $1" "${@:2}"
     new_topic t
     background curl -s -w '%{http_code}' "$URL/topics/t/0?from=latest&wait_ms=30000" >"$WORK/out"
     local poll=$!
-    sleep 0.3
+    sleep 0.3 # as above
     rmdir "$MNT/topics/t"
     end_of "$poll" 5
     [[ $(cat "$WORK/out") == *410 ]]
@@ -305,7 +305,7 @@ for i in range(300):
         b"")[i % 3])
     all.append(s)
 print("open", flush=True)
-time.sleep(60)' >"$WORK/slow"
+time.sleep(60) # these clients are there, and do nothing' >"$WORK/slow"
     wait_for 20 grep open "$WORK/slow"
     answers 200 --data-binary x "$URL/topics/t/0"
     answers 200 "$URL/topics/t/0"
@@ -349,7 +349,7 @@ PY
     wait_for 20 grep first "$WORK/out"
     echo x >>"$MNT/topics/t/0/log"
     wait_for 20 grep second "$WORK/out"
-    sleep 0.3
+    sleep 0.3 # as above, for all of them
     begin=$(now_ms)
     stop_daemon
     [ $(($(now_ms) - begin)) -lt $((5000 * TOPICFS_TEST_SLOW)) ]
@@ -369,7 +369,7 @@ for i in range(50):
 }
 
 @test "local clients act as the user that they are" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root"
+    needs_root "act as another user"
     remount_with listen=127.0.0.1:0,allow_other
     new_topic t
     echo secret >>"$MNT/topics/t/0/log"

@@ -158,8 +158,7 @@ assert len(lines) == 50 and set(lines) == want, lines'
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.write(os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND), b"waits\n")'
     local writer=$! start
-    sleep 0.5
-    alive "$writer"
+    wait_for 5 blocked "$writer"
     start=$(now_ms)
     kill -INT "$writer"
     local status=0
@@ -175,9 +174,9 @@ os.write(os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND), b"waits\n")'
         background bash -c "echo $i >>'$LOG'"
         writers+=("$!")
     done
-    sleep 0.5
-    never_stuck "${writers[@]}" "$DAEMON"
     local pid
+    for pid in "${writers[@]}"; do wait_for 5 blocked "$pid"; done
+    never_stuck "${writers[@]}" "$DAEMON"
     kill -KILL "${writers[@]}"
     for pid in "${writers[@]}"; do
         wait_for 1 ended "$pid"

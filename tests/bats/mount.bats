@@ -100,7 +100,7 @@ no_daemon() {
             </dev/null >>"$DAEMON_LOG" 2>&1 3>&- 4>&- &
         pid=$!
         CHILDREN+=("$pid")
-        sleep "$(printf '0.%03d' "$ms")"
+        sleep "$(printf '0.%03d' "$ms")" # stopped at one moment or another of its start
         kill -TERM "$pid"
         status=0
         end_of "$pid" 10 || status=$?
@@ -134,7 +134,7 @@ no_daemon() {
     new_topic t
     background sleep 100 7<"$MNT/topics/t/0/log"
     local holder=$!
-    sleep 0.1
+    wait_for 5 test -e "/proc/$holder/fd/7"
     run -1 within 20 "$TOPICFS_BIN" umount "$MNT"
     assert_output --partial "$holder"
     mountpoint -q "$MNT"
@@ -238,7 +238,7 @@ no_daemon() {
 }
 
 @test "mount -t topicfs, as fstab would have it" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root"
+    needs_root "mount as mount(8) does"
     stop_daemon
     # In a mount namespace of its own /sbin can get the helper without touching the machine.
     mkdir "$WORK/upper" "$WORK/work" "$WORK/bin"

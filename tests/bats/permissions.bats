@@ -2,7 +2,7 @@
 # Owner, group and mode per topic: kept across restarts, enforced for others.
 load helpers
 setup() {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to act as several users"
+    needs_root "act as several users"
     fresh_mount
     new_topic t
     echo hello >>"$MNT/topics/t/0/log"

@@ -61,7 +61,7 @@ teardown() { end_mount; }
     python 'import threading
 P = os.environ["P"]
 def append():
-    time.sleep(0.3)
+    time.sleep(0.3) # nothing shows that the wait has begun: it is given time
     with open(P + "/log", "a") as f:
         f.write("x\n")
 def check(wait):
@@ -114,7 +114,6 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.read(os.open(sys.argv[1], os.O_RDONLY), 10)' "$P/$kind/latest"
             local reader=$! start
             wait_for 5 blocked "$reader"
-            sleep 0.1
             start=$(now_ms)
             kill -INT "$reader"
             local status=0
@@ -225,7 +224,7 @@ slow = int(os.environ["TOPICFS_TEST_SLOW"])
 deadline = time.time() + 20 * slow
 while not os.path.exists(os.environ["WORK"] + "/ready") or os.path.getsize(os.environ["WORK"] + "/ready") < 200:
     assert time.time() < deadline
-    time.sleep(0.02)
+    time.sleep(0.02) # the pace of looking
 start = time.time()
 for n in range(50):
     os.stat(P + "/log")
@@ -239,7 +238,7 @@ for pid in pids:
         got, status = os.waitpid(pid, os.WNOHANG)
         if got: break
         assert time.time() < deadline, "a reader did not wake"
-        time.sleep(0.01)
+        time.sleep(0.01) # the pace of looking
     assert status == 0, status'
 }
 

@@ -62,14 +62,14 @@ teardown() { end_mount; }
 
 @test "tail -f of two logs at once" {
     new_topic u
-    background tail -q -n 0 -f -s 0.1 "$P/log" "$MNT/topics/u/0/log" >"$WORK/out"
-    wait_for 5 blocked "$!"
-    sleep 0.3
+    echo first-u >>"$MNT/topics/u/0/log"
+    background tail -q -n 1 -f -s 0.1 "$P/log" "$MNT/topics/u/0/log" >"$WORK/out"
+    wait_for 10 lines_in "$WORK/out" 2
     echo from-t >>"$P/log"
     echo from-u >>"$MNT/topics/u/0/log"
-    wait_for 10 lines_in "$WORK/out" 2
+    wait_for 10 lines_in "$WORK/out" 4
     run -0 sort "$WORK/out"
-    assert_output $'from-t\nfrom-u'
+    assert_output $'2000\nfirst-u\nfrom-t\nfrom-u'
 }
 
 @test "less, and less +F" {

@@ -85,7 +85,7 @@ age_out() { # N
 
 @test "ages and times: the first message at or after" {
     fill 0 9
-    sleep 1.2
+    sleep 1.2 # ages are in seconds
     local between
     between=$(date +%s)
     fill 10 19
@@ -163,7 +163,8 @@ age_out() { # N
     local files=("$P"/segments/*)
     local next
     next=$(($(tail -n 1 "${files[-1]}") + 1))
-    [ "$next" -gt 1000 ] && [ "$next" -lt 5000 ]
+    [ "$next" -gt 1000 ]
+    [ "$next" -lt 5000 ]
     run -0 cmp <(seq 0 $((next - 1))) <(cat "$P"/segments/*)
     run -0 ls -A "$P/segments"
     assert_equal "${#lines[@]}" "${#files[@]}"
@@ -241,7 +242,7 @@ while state()["log_start_offset"] <= 3000:
     end += 500
     sizes.append(os.fstat(fd).st_size)
     middles.append(os.fstat(middle).st_size)
-    time.sleep(0.02)
+    time.sleep(0.02) # the pace of writing
 assert sizes == sorted(sizes) and middles == sorted(middles), "a size fell"
 full = "".join("%d\n" % n for n in range(end)).encode()
 assert os.fstat(fd).st_size == len(full)

@@ -3,35 +3,45 @@
 #     setup() { fresh_cluster 3; }      # $C is the folder, $C/n1 ... the mounts; sessions
 #                                       # are of $SESSION_S seconds, 2 without it; $OPTIONS:
 #                                       # more mount options
-#     teardown() { end_cluster; }
+#     teardown() { end_cluster; }     # fails if a node does not end, or a sanitizer reported
 
 CLUSTER=$REPOSITORY/mountscripts/cluster
 LINES=$REPOSITORY/tests/fault/cluster_lines.py
 
 fresh_cluster() { # NODES [ARGUMENT of up...]
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
+    fresh_folder
     bring_up "$@"
 }
 
-# Likewise; the data of one node is on a disk of its own, $SMALL_DISK. For root.
-fresh_cluster_on_small_disk() { # NODE SIZE NODES
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    SMALL_DISK=$C/data/n$1
-    mkdir -p "$SMALL_DISK"
-    mount -t tmpfs -o "size=$2,mode=700" topicfs-test "$SMALL_DISK"
-    bring_up "$3"
+# Likewise; the data of some nodes is on disks of their own, which fill_disk fills.
+fresh_cluster_on_small_disks() { # NODES SIZE NODE...
+    local k
+    needs_root "mount small disks"
+    fresh_folder
+    for k in "${@:3}"; do
+        mkdir -p "$C/data/n$k"
+        mount -t tmpfs -o "size=$2,mode=700" topicfs-test "$C/data/n$k"
+        DISKS+=("$C/data/n$k")
+    done
+    bring_up "$1"
 }
 
-bring_up() {
+# The folder of a cluster that bring_up makes later, in parts perhaps.
+fresh_folder() {
     CHILDREN=()
+    DISKS=()
+    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
     export TOPICFS_CLUSTER_DIR=$C
+}
+
+bring_up() { # NODES [ARGUMENT of up...]
     # Sessions that end soon, so that no test waits long for what is not refused.
     within 60 "$CLUSTER" up "$@" \
         -o "session_timeout_ms=$((${SESSION_S:-2} * TOPICFS_TEST_SLOW))s${OPTIONS:+,$OPTIONS}" >/dev/null
 }
 
 end_cluster() {
-    local pid log
+    local pid log disk said status=0
     [ -n "${C-}" ] || return 0
     for pid in "${CHILDREN[@]}"; do
         kill -CONT "$pid" 2>/dev/null || true
@@ -44,19 +54,37 @@ end_cluster() {
     if [ -z "${BATS_TEST_COMPLETED-}" ]; then
         within 60 "$CLUSTER" status || true
         for log in "$C"/run/n*.log; do
+            [ -e "$log" ] || continue
             echo "--- $log"
             tail -n 40 "$log"
         done
     fi
-    if grep -lE 'ERROR: (Address|Leak|Thread)Sanitizer|WARNING: ThreadSanitizer|runtime error:' \
-        "$C"/run/n*.log; then
-        echo "a sanitizer reported"
-        return 1
-    fi
-    within 90 "$CLUSTER" down --delete >/dev/null
+    for disk in "${DISKS[@]}"; do rm -f "$disk/ballast"; done
+    said=$(within 90 "$CLUSTER" down 2>&1 >/dev/null) || status=1
+    # It says something only of a node that does not end on SIGTERM.
+    [ -z "$said" ] || {
+        echo "$said"
+        status=1
+    }
+    # The disks are under the data of nodes: they go when these have gone.
+    for disk in "${DISKS[@]}"; do umount "$disk" || umount -l "$disk" || status=1; done
+    ! sanitizer_reported "$C"/run/n*.log || status=1
+    within 90 "$CLUSTER" down --delete >/dev/null || status=1
     # What the test itself made.
     chattr -i "$C"/*/ 2>/dev/null || true
-    rm -rf --one-file-system "$C"
+    rm -rf --one-file-system "$C" || status=1
+    return "$status"
+}
+
+# Fills a node's small disk but for a little, until empty_disk.
+fill_disk() { # NODE KIB_LEFT
+    local free
+    free=$(df --output=avail "$C/data/n$1" | tail -n 1)
+    head -c $(((free - $2) * 1024)) /dev/zero >"$C/data/n$1/ballast"
+}
+
+empty_disk() { # NODE
+    rm "$C/data/n$1/ballast"
 }
 
 cluster_topic() { # NAME [JSON]: three replicas, and every node has it
@@ -74,6 +102,23 @@ pid_of() { # NODE or member of etcd
     etcd*) cut -d' ' -f1 "$C/run/$1.pid" ;;
     *) cut -d' ' -f1 "$C/run/n$1.pid" ;;
     esac
+}
+
+etcd_address() {
+    local client
+    read -r client _ <"$C/run/etcd1.port"
+    echo "127.0.0.1:$client"
+}
+
+# What an operator writes to the files of cluster/admin, for partition 0 of a topic.
+reassign() { # TOPIC MOUNT REPLICAS: a list as in JSON
+    printf '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":%s}]}\n' "$1" "$3" \
+        >"$C/$2/cluster/admin/reassign_partitions"
+}
+
+elect_preferred() { # TOPIC MOUNT
+    printf '{"version":1,"partitions":[{"topic":"%s","partition":0}]}\n' "$1" \
+        >"$C/$2/cluster/admin/preferred_replica_election"
 }
 
 state_of() { # TOPIC KEY [MOUNT]
@@ -107,6 +152,11 @@ same_everywhere() { # TOPIC
     done
 }
 
+# copied MOUNT: something was, of partitions that the node keeps no replica of.
+copied() {
+    [ -n "$(find "$C/data/$1/observers" -name '*.log' -size +0)" ]
+}
+
 controller_of() { # MOUNT
     jq .brokerid "$C/$1/cluster/controller"
 }
@@ -120,9 +170,9 @@ one_controller() {
 }
 
 no_problems() {
-    local mount
+    local mount text
     for mount in "$C"/n[0-9]*; do
-        [ -z "$(cat "$mount/cluster/problems")" ] || return 1
+        text=$(cat "$mount/cluster/problems") && [ -z "$text" ] || return 1
     done
 }
 

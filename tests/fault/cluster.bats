@@ -93,15 +93,11 @@ teardown() { end_cluster; }
     cluster_topic t
     start_writers 1 2 3
     local k
-    for k in 1 2 3; do kill -KILL "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
+    for k in 1 2 3; do kill -KILL "$(pid_of "$k")"; done
     stop_writers
     run -0 within 60 "$CLUSTER" up 3
     settle_and_check t
     echo "w9 1" >>"$C/n1/topics/t/0/log"
-}
-
-knows_better() { # NODE LEADER: that node sees another leader
-    [ "$(state_of t leader "n$1")" != "$2" ]
 }
 
 @test "a leader that was paused for three sessions, under load, does no harm" {
@@ -115,9 +111,9 @@ knows_better() { # NODE LEADER: that node sees another leader
     start_writers "$victim" "$other"
     kill -STOP "$(pid_of "$victim")"
     progress "$other"
-    sleep "$((6 * TOPICFS_TEST_SLOW))"
+    sleep "$((6 * TOPICFS_TEST_SLOW))" # three sessions: what is tested
     kill -CONT "$(pid_of "$victim")"
-    wait_for 1 knows_better "$victim" "$victim"
+    wait_for 1 led_by_other t "$victim" "n$victim"
     [ "$(state_of t leader_epoch "n$victim")" -gt "$epoch" ]
     progress "$victim"
     progress "$other"
@@ -175,11 +171,9 @@ for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
 
 @test "a second node with the same id is refused, and the first goes on" {
     SESSION_S=20 fresh_cluster 2
-    local etcd peer
-    read -r etcd peer <"$C/run/etcd1.port"
     mkdir "$C/second"
     run within 60 "$TOPICFS_BIN" mount -o \
-        "coord=etcd://127.0.0.1:$etcd,cluster=local,node=1,listen=127.0.0.1:0,data=$C/data/second" \
+        "coord=etcd://$(etcd_address),cluster=local,node=1,listen=127.0.0.1:0,data=$C/data/second" \
         "$C/second"
     assert_failure 1
     assert_output --partial "node=1: a node with this id is alive"

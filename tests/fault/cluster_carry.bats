@@ -4,9 +4,7 @@ load ../bats/helpers
 load cluster
 
 setup() {
-    CHILDREN=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    export TOPICFS_CLUSTER_DIR=$C
+    fresh_folder
     mkdir "$C/alone"
 }
 
@@ -15,10 +13,6 @@ teardown() {
     chattr -i "$C/alone" 2>/dev/null || true
     rmdir "$C/alone"
     end_cluster
-}
-
-up() { # NODES
-    within 60 "$CLUSTER" up "$1" -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" >/dev/null
 }
 
 alone() { # DATA: mounted as the only node
@@ -67,7 +61,7 @@ owner() { # FILE OWNER: only root can
     leave_alone
 
     # The other nodes may be there before it.
-    up 3
+    bring_up 3
     local k
     for k in 1 2 3; do
         wait_for 10 test -e "$C/n$k/topics/t/1/log"
@@ -78,8 +72,7 @@ owner() { # FILE OWNER: only root can
     [ ! -e "$C/data/n2/store" ]
     [ -e "$C/data/n2/carried/store/store.a" ]
     # From here on it is a topic as any other.
-    echo '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2,3]}]}' \
-        >"$C/n1/cluster/admin/reassign_partitions"
+    reassign t n1 '[1,2,3]'
     wait_for 20 all_in_sync t
     [ "$(jq .min_insync_replicas "$C/n2/topics/t/config.json")" = 2 ]
     echo more >>"$C/n3/topics/t/0/log"
@@ -95,7 +88,7 @@ owner() { # FILE OWNER: only root can
 }
 
 @test "a cluster's own topic of that name stays; the messages that came are kept" {
-    up 2
+    bring_up 2
     mkdir "$C/n1/topics/t"
     echo theirs >>"$C/n1/topics/t/0/log"
     alone "$C/data/n3"
@@ -107,7 +100,7 @@ owner() { # FILE OWNER: only root can
     kill -KILL "$ALONE"
     end_of "$ALONE" 10 || true
     fusermount3 -u -z "$C/alone" || umount -l "$C/alone"
-    up 3
+    bring_up 3
     run -0 within 10 cat "$C/n3/topics/t/0/log"
     assert_output theirs
     run -0 within 10 cat "$C/n1/topics/u/0/log"
@@ -120,14 +113,13 @@ owner() { # FILE OWNER: only root can
 }
 
 @test "what can't be brought along keeps the node from mounting, and nothing is moved" {
-    up 1
+    bring_up 1
     alone "$C/data/late"
     mkdir "$C/alone/topics/u"
     echo mine >>"$C/alone/topics/u/0/log"
     leave_alone
-    local etcd peer copy
-    read -r etcd peer <"$C/run/etcd1.port"
-    local options="coord=etcd://127.0.0.1:$etcd,cluster=local,node=9,listen=127.0.0.1:0"
+    local copy options
+    options="coord=etcd://$(etcd_address),cluster=local,node=9,listen=127.0.0.1:0"
     run within 60 "$TOPICFS_BIN" mount -o "$options,role=client,data=$C/data/late" "$C/alone"
     assert_failure 1
     assert_output --partial "role=client keeps none"

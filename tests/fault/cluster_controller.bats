@@ -33,9 +33,7 @@ for p in range(int(sys.argv[1])):
 # What etcd was told, in order: leaders move with the epoch of the present controller, and a
 # partition's leader epoch never falls.
 check_history() {
-    local etcd peer
-    read -r etcd peer <"$C/run/etcd1.port"
-    (ETCDCTL_API=3 timeout 1.5 etcdctl --endpoints "http://127.0.0.1:$etcd" watch --prefix /topicfs/ \
+    (ETCDCTL_API=3 timeout 1.5 etcdctl --endpoints "http://$(etcd_address)" watch --prefix /topicfs/ \
         --rev=1 -w json || true) >"$C/history"
     "$PYTHON" -c 'import base64, json, sys
 now, states, moves = 0, {}, 0
@@ -96,18 +94,15 @@ at_once() { # CONTROLLER VICTIM
 with_a_transaction_under_way() { # CONTROLLER VICTIM
     kill -STOP "$(pid_of etcd1)"
     "$CLUSTER" kill "$2"
-    # It finds out, and tells etcd, which answers when it is stopped itself.
-    sleep 0.5
+    # It finds out, and tells etcd, which answers when it is stopped itself. Nothing shows how far
+    # it has got: this is the moment in which it is stopped.
+    sleep "$(awk "BEGIN { print 0.5 * $TOPICFS_TEST_SLOW }")"
     kill -STOP "$(pid_of "$1")"
     kill -CONT "$(pid_of etcd1)"
 }
 
 @test "the controller stops in the middle of a failover, and wakes after the next has acted" {
-    CHILDREN=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    export TOPICFS_CLUSTER_DIR=$C
-    within 60 "$CLUSTER" up 3 \
-        -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s,partitions=$PARTITIONS" >/dev/null
+    OPTIONS=partitions=$PARTITIONS fresh_cluster 3
     mkdir "$C/n1/topics/many"
     wait_for 10 one_controller
     local k

@@ -3,67 +3,56 @@
 # machine, and a fourth for etcd.
 load ../bats/helpers
 load cluster
+load machines
 
-SUBNET=10.213.78
 ETCD=4
 
 setup() {
-    [ "$(id -u)" -eq 0 ] || skip "only root can make network namespaces"
-    TAG=tc$(($$ % 100000))
-    ip netns add "$TAG-1" || skip "no network namespaces here"
-    ip netns del "$TAG-1"
-    CHILDREN=()
+    make_machines tc 10.213.78 1 2 3 "$ETCD"
+    fresh_folder
     NODES=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
     mkdir "$C/run"
     echo 0123456789abcdef0123456789abcdef >"$C/key"
     chmod 600 "$C/key"
-    local k
-    ip link add "$TAG-b" type bridge
-    ip link set "$TAG-b" up
-    for k in 1 2 3 "$ETCD"; do
-        ip netns add "$TAG-$k"
-        ip link add "$TAG-$k" type veth peer name eth0 netns "$TAG-$k"
-        ip link set "$TAG-$k" master "$TAG-b" up
-        ip -n "$TAG-$k" addr add "$SUBNET.$k/24" dev eth0
-        ip -n "$TAG-$k" link set eth0 up
-        ip -n "$TAG-$k" link set lo up
-    done
 }
 
 teardown() {
-    [ -n "${C-}" ] || return 0
-    local k pid
+    [ -n "${C-}" ] || {
+        remove_machines
+        return 0
+    }
+    local k pid status=0
     for k in 1 2 3; do
         [ -n "${BATS_TEST_COMPLETED-}" ] || tail -n 20 "$C/run/n$k.log" || true
         pid=${NODES[k]-}
         [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null || true
     done
-    for pid in "${NODES[@]}"; do end_of "$pid" 30 || kill -KILL "$pid" || true; done
+    for pid in "${NODES[@]}"; do
+        end_of "$pid" 30 || {
+            status=1
+            kill -KILL "$pid" || true
+        }
+    done
     for pid in "${CHILDREN[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
     for k in 1 2 3 "$ETCD"; do
         chattr -i "$C/n$k" 2>/dev/null || true
         fusermount3 -q -u -z "$C/n$k" 2>/dev/null || true
-        ip link del "$TAG-$k" || true
-        ip netns del "$TAG-$k" || true
     done
-    ip link del "$TAG-b" || true
+    remove_machines
+    ! sanitizer_reported "$C"/run/n*.log || status=1
     rm -rf --one-file-system "$C"
-}
-
-on() { # MACHINE COMMAND...
-    background nsenter "--net=/run/netns/$TAG-$1" "${@:2}"
+    return "$status"
 }
 
 start_cluster() {
     local k url=http://$SUBNET.$ETCD
-    on "$ETCD" etcd --name e --data-dir "$C/etcd" --listen-client-urls "$url:2379" \
+    start_on "$ETCD" etcd --name e --data-dir "$C/etcd" --listen-client-urls "$url:2379" \
         --advertise-client-urls "$url:2379" --listen-peer-urls "$url:2380" \
         --initial-advertise-peer-urls "$url:2380" --initial-cluster "e=$url:2380" \
         --logger=zap --log-level=warn >"$C/run/etcd.log" 2>&1
     for k in 1 2 3; do
         mkdir "$C/n$k"
-        on "$k" "$TOPICFS_BIN" mount -f -o "coord=etcd://$SUBNET.$ETCD:2379,cluster=cut,node=$k" \
+        start_on "$k" "$TOPICFS_BIN" mount -f -o "coord=etcd://$SUBNET.$ETCD:2379,cluster=cut,node=$k" \
             -o "listen=$SUBNET.$k:9640,advertise=$SUBNET.$k:9640,cluster_key=$C/key" \
             -o "data=$C/d$k,session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s" "$C/n$k" \
             >"$C/run/n$k.log" 2>&1

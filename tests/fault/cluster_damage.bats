@@ -10,19 +10,7 @@ teardown() {
     local dir
     [ -n "${C-}" ] || return 0
     for dir in "$C"/data/n*/t-0; do chattr -R -i "$dir" 2>/dev/null || true; done
-    end_cluster_on_disks
-}
-
-# The small disk is under the node's data: it goes when the node has gone.
-end_cluster_on_disks() {
-    local status=0
-    if [ -n "${SMALL_DISK-}" ]; then
-        rm -f "$SMALL_DISK/ballast"
-        "$CLUSTER" down >/dev/null 2>&1 || true
-        umount "$SMALL_DISK" || umount -l "$SMALL_DISK"
-    fi
-    end_cluster || status=$?
-    return "$status"
+    end_cluster
 }
 
 in_sync() { # TOPIC NODE
@@ -35,12 +23,6 @@ out_of_sync() { # TOPIC NODE
 
 leads() { # TOPIC NODE
     [ "$(state_of "$1" leader "n$(($2 % 3 + 1))")" = "$2" ]
-}
-
-leads_not() { # TOPIC NODE
-    local now
-    now=$(state_of "$1" leader "n$(($2 % 3 + 1))")
-    [ "$now" -gt 0 ] && [ "$now" -ne "$2" ]
 }
 
 # Messages in several segments, the same everywhere.
@@ -65,7 +47,13 @@ same_files_everywhere() { # the text on the disks, segment by segment
 }
 
 nothing_left() { # NODE: in its data directory
-    [ -z "$(find "$C/data/n$1"/{replaced,unusable,stray} -mindepth 1 2>/dev/null)" ]
+    local what
+    for what in "$C/data/n$1"/{replaced,unusable,stray}/*; do
+        [ ! -e "$what" ] || {
+            echo "left: $what"
+            return 1
+        }
+    done
 }
 
 flip() { # FILE AT
@@ -86,11 +74,11 @@ os.pwrite(fd, bytes([byte[0] ^ 1]), at)' "$1" "$2"
     # Known to be on disk: what is newer recovery cuts, if it is bad.
     wait_for 20 grep -q ' 0 20000 20000 20000 t' "$C/data/n$victim/checkpoint"
     "$CLUSTER" kill "$victim"
-    wait_for 20 leads_not t "$victim"
+    wait_for 20 led_by_other t "$victim" "n$other"
     flip "$C/data/n$victim/t-0/00000000000000000000.log" 300000
     "$CLUSTER" start "$victim"
     # It is asked to lead; nobody has to read there for the damage to be found.
-    wait_for 30 preferred_asked "$other" || true
+    wait_for 30 elect_preferred t "n$other"
     wait_for 20 grep -q 'problem: damaged t-0/' "$C/run/n$victim.log"
     # Whoever reads it there meets an error or the truth.
     local k
@@ -109,15 +97,9 @@ os.pwrite(fd, bytes([byte[0] ^ 1]), at)' "$1" "$2"
     wait_for 10 whole_everywhere
 }
 
-preferred_asked() { # NODE
-    echo '{"partitions":[{"topic":"t","partition":0}]}' \
-        >"$C/n$1/cluster/admin/preferred_replica_election"
-}
-
 preferred_leads() { # NODE ASKED
     leads t "$1" && return 0
-    echo '{"partitions":[{"topic":"t","partition":0}]}' \
-        >"$C/n$2/cluster/admin/preferred_replica_election"
+    elect_preferred t "n$2"
     return 1
 }
 
@@ -127,8 +109,8 @@ preferred_leads() { # NODE ASKED
     local how k
     for how in emptied garbled wiped; do
         wait_for 30 all_in_sync t
-        for k in 1 2 3; do kill -KILL "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
-        for k in 1 2 3; do wait_for 10 ended "$(cut -d' ' -f1 "$C/run/n$k.pid")"; done
+        for k in 1 2 3; do kill -KILL "$(pid_of "$k")"; done
+        for k in 1 2 3; do wait_for 10 ended "$(pid_of "$k")"; done
         local before
         before=$(find "$C/data/n2/t-0" -name '*.log' | wc -l)
         lose_metadata "$how"
@@ -185,15 +167,14 @@ leads_by_own_word() {
 }
 
 @test "a follower's disk is full, also over a restart: the others go on; with space it is back" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to mount a small disk"
-    fresh_cluster_on_small_disk 2 16m 3
+    fresh_cluster_on_small_disks 3 16m 2
     cluster_topic t '{"segment_bytes": 1048576, "replica_lag_time_max_ms": 1500}'
     cluster_topic u
     wait_for 10 all_in_sync t
     echo gone >>"$C/n1/topics/u/0/log"
     lead_by 1 1
     start_writers 1
-    ballast 300
+    fill_disk 2 300
     head -c 900000 /dev/zero | tr '\0' x | fold -w 999 | sed 's/$/ 1/' >"$C/bulk"
     wait_for 30 fill_until_out
     # It says so, reads and deletes; nobody else is in trouble.
@@ -205,7 +186,7 @@ leads_by_own_word() {
     "$CLUSTER" start 2
     run -0 within 5 head -n 1 "$C/n2/topics/t/0/log"
     progress 1
-    rm "$SMALL_DISK/ballast"
+    empty_disk 2
     wait_for 30 all_in_sync t
     stop_writers
     wait_for 20 same_everywhere t
@@ -214,13 +195,12 @@ leads_by_own_word() {
 }
 
 @test "the leader's disk is full: ENOSPC at once on every mount, and not for longer" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to mount a small disk"
-    fresh_cluster_on_small_disk 2 16m 3
+    fresh_cluster_on_small_disks 3 16m 2
     cluster_topic t '{"segment_bytes": 1048576}'
     wait_for 10 all_in_sync t
     lead_by 2 1
     echo first >>"$C/n1/topics/t/0/log"
-    ballast 100
+    fill_disk 2 100
     local k
     for k in 1 2 3; do
         run within 20 bash -c "head -c 3000000 /dev/zero | tr '\0' y | fold -w 999 >>'$C/n$k/topics/t/0/log'"
@@ -230,19 +210,12 @@ leads_by_own_word() {
         run -0 within 5 head -n 1 "$C/n$k/topics/t/0/log"
         assert_output first
     done
-    rm "$SMALL_DISK/ballast"
+    empty_disk 2
     echo last >>"$C/n3/topics/t/0/log"
     wait_for 20 same_everywhere t
     run -0 tail -n 1 "$C/n2/topics/t/0/log"
     assert_output last
     wait_for 20 no_problems
-}
-
-# Fills the disk but for a little with a file that can be removed again.
-ballast() { # KIB LEFT
-    local free
-    free=$(df --output=avail "$SMALL_DISK" | tail -n 1)
-    head -c $(((free - $1) * 1024)) /dev/zero >"$SMALL_DISK/ballast"
 }
 
 fill_until_out() {
@@ -254,8 +227,7 @@ fill_until_out() {
 lead_by() {
     local rest
     rest=$(seq -s, 3 | tr ',' '\n' | grep -v "$1" | paste -sd,)
-    echo "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,\"replicas\":[$1,$rest]}]}" \
-        >"$C/n$2/cluster/admin/reassign_partitions"
+    reassign t "n$2" "[$1,$rest]"
     wait_for 20 is_preferred "$1" "$2"
     wait_for 20 preferred_leads "$1" "$2"
 }
@@ -271,10 +243,10 @@ is_preferred() { # NODE ASKED
     victim=$(state_of t leader)
     other=$((victim % 3 + 1))
     third=$((other % 3 + 1))
-    chattr -R +i "$C/data/n$victim/t-0" 2>/dev/null || skip "no immutable files here"
+    chattr -R +i "$C/data/n$victim/t-0" 2>/dev/null || lacking "immutable files"
     start_writers "$other" "$victim"
     start=$(now_ms)
-    wait_for 10 leads_not t "$victim"
+    wait_for 10 led_by_other t "$victim" "n$other"
     [ $(($(now_ms) - start)) -lt $((10000 * TOPICFS_TEST_SLOW)) ]
     progress "$other"
     progress "$victim"
@@ -315,7 +287,7 @@ notes_are_true() { # LOG NOTES...
     lead_by "$victim" "$other"
     start_writers "$other" "$victim"
     touch "$C/run/fail-now"
-    wait_for 10 leads_not t "$victim"
+    wait_for 10 led_by_other t "$victim" "n$other"
     progress "$other"
     progress "$victim"
     in_sync t "$other" "$other"

@@ -5,14 +5,7 @@ load ../bats/helpers
 load cluster
 
 setup() { :; }
-teardown() {
-    end_cluster
-    local disk
-    for disk in "${DISKS[@]-}"; do
-        [ -z "$disk" ] || umount -l "$disk" || true
-    done
-    [ -z "${C-}" ] || rm -rf --one-file-system "$C"
-}
+teardown() { end_cluster; }
 
 # fresh_topic [JSON]: a cluster with the topic t; $L leads, $F follows, $G too.
 fresh_topic() {
@@ -99,7 +92,7 @@ os.write(fd, b"x\n")'; do
         'os.write(os.open(MNT + "/cluster/admin/delete_topics", os.O_WRONLY | os.O_CREAT), b"[]")'; do
         fails EINVAL "$code"
     done
-    [ "$(id -u)" -eq 0 ] || skip "the rest needs root"
+    needs_root "act as another user"
     chmod 700 "$C/n$G/topics/t"
     wait_for 5 test "$(stat -c %a "$C/n$F/topics/t")" = 700
     fails EACCES 'os.setgroups([])
@@ -138,8 +131,7 @@ os.open(MNT + "/topics/t/0/log", os.O_WRONLY | os.O_APPEND)'
     SESSION_S=5 fresh_topic
     wait_for 10 all_in_sync t
     mkdir "$C/n1/topics/alone"
-    printf '{"version":1,"partitions":[{"topic":"alone","partition":0,"replicas":[%s]}]}\n' "$G" \
-        >"$C/n1/cluster/admin/reassign_partitions"
+    reassign alone n1 "[$G]"
     wait_for 20 eval '[ "$(state_of alone replicas n'"$F"')$(state_of alone leader n'"$F"')" = "['"$G]$G"'" ]'
     echo '{"delivery_timeout_ms":1000}' >"$C/n$L/topics/alone/config.json"
     echo first >>"$C/n$F/topics/t/0/log"
@@ -173,7 +165,7 @@ def write():
 threads = [threading.Thread(target=write) for _ in range(25)]
 for t in threads:
     t.start()
-    time.sleep(0.007)
+    time.sleep(0.007) # so that they come one after the other
 for t in threads:
     t.join()
 assert len(seen) == 1, [errno.errorcode[e] for e in seen]
@@ -197,7 +189,7 @@ finally:
     wait_for 20 all_in_sync t
     fails OK "$OPEN"'os.write(fd, b"again\n")'
     wait_for 10 same_everywhere t
-    run -1 grep -e refused "$C/n$F/topics/t/0/log"
+    run -1 grep refused "$C/n$F/topics/t/0/log"
     run -0 grep -c '^again$' "$C/n$L/topics/t/0/log"
     assert_output 2
 }
@@ -235,28 +227,17 @@ finally:
 }
 
 @test "the leader's disk is full: ENOSPC on every mount; with space again, it works" {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to mount small disks"
-    CHILDREN=() DISKS=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    export TOPICFS_CLUSTER_DIR=$C
-    local k free
-    for k in 1 2 3; do
-        mkdir -p "$C/data/n$k"
-        mount -t tmpfs -o size=24m,mode=700 topicfs-test "$C/data/n$k"
-        DISKS+=("$C/data/n$k")
-    done
-    within 60 "$CLUSTER" up 3 >/dev/null
+    fresh_cluster_on_small_disks 3 24m 1 2 3
     cluster_topic t '{"segment_bytes":1048576}'
     roles t
     echo first >>"$C/n$F/topics/t/0/log"
     wait_for 10 all_in_sync t
-    free=$(df --output=avail "$C/data/n$L" | tail -n 1)
-    head -c $(((free - 1500) * 1024)) /dev/zero >"$C/data/n$L/ballast"
+    fill_disk "$L" 1500
     fails ENOSPC "$OPEN"'while True:
     os.write(fd, b"x" * 65535 + b"\n")'
     run -0 within 5 head -n 1 "$C/n$F/topics/t/0/log"
     assert_output first
-    rm "$C/data/n$L/ballast"
+    empty_disk "$L"
     fails OK "$OPEN"'os.write(fd, b"again\n")'
     wait_for 20 same_everywhere t
     wait_for 20 all_in_sync t

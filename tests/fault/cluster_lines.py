@@ -50,6 +50,7 @@ def write(log, name, notes):
                     pass
             fd = -1
         out.write("%s %s\n" % (result, line))
+        # The pace of somebody who writes, and who tries again.
         time.sleep(0.2 if result != "ok" else 0.002)
 
 
@@ -80,7 +81,7 @@ def states(folder):
                     assert state["leader"] == -1 or state["leader"] in state["isr"], text
                     assert set(state["isr"]) <= set(state["replicas"]), text
                 reads += 1
-        time.sleep(0.02)
+        time.sleep(0.02)  # the pace of looking
         with open(folder + "/run/states-read", "w") as file:
             file.write(str(reads))
 
@@ -94,14 +95,14 @@ def grows(log, seen):
                 text = file.read()
         except OSError as error:
             assert error.errno in GONE, (log, error)
-            time.sleep(0.05)
+            time.sleep(0.05)  # the pace of trying again
             continue
         assert text.startswith(last), (log, len(last), len(text))
         if text != last:
             last = text
             with open(seen, "wb") as file:
                 file.write(last)
-        time.sleep(0.01)
+        time.sleep(0.01)  # the pace of looking
 
 
 def check(folder, topic, notes):

@@ -2,34 +2,22 @@
 # cluster-node on three machines: network namespaces of this one, joined by a bridge, with links
 # that can be cut.
 load ../bats/helpers
+load machines
 
 NODE=$REPOSITORY/mountscripts/cluster-node
-SUBNET=10.213.77
-PEERS=$SUBNET.1,$SUBNET.2,$SUBNET.3
 
 setup() {
-    [ "$(id -u)" -eq 0 ] || skip "only root can make network namespaces"
-    # Names of interfaces are short.
-    TAG=tf$(($$ % 100000))
-    ip netns add "$TAG-1" || skip "no network namespaces here"
-    ip netns del "$TAG-1"
+    make_machines tf 10.213.77 1 2 3
+    PEERS=$SUBNET.1,$SUBNET.2,$SUBNET.3
     CHILDREN=()
     C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    local k
-    ip link add "$TAG-b" type bridge
-    ip link set "$TAG-b" up
-    for k in 1 2 3; do
-        ip netns add "$TAG-$k"
-        ip link add "$TAG-$k" type veth peer name eth0 netns "$TAG-$k"
-        ip link set "$TAG-$k" master "$TAG-b" up
-        ip -n "$TAG-$k" addr add "$SUBNET.$k/24" dev eth0
-        ip -n "$TAG-$k" link set eth0 up
-        ip -n "$TAG-$k" link set lo up
-    done
 }
 
 teardown() {
-    [ -n "${C-}" ] || return 0
+    [ -n "${C-}" ] || {
+        remove_machines
+        return 0
+    }
     local k pid
     for pid in "${CHILDREN[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
     CHILDREN=()
@@ -37,17 +25,9 @@ teardown() {
     for k in 1 2 3; do
         [ -n "${BATS_TEST_COMPLETED-}" ] || tail -n 20 "$C/d$k/run/node.log" || true
         chattr -i "$C/m$k" 2>/dev/null || true
-        ip link del "$TAG-$k" || true
-        ip netns del "$TAG-$k" || true
     done
-    ip link del "$TAG-b" || true
+    remove_machines
     rm -rf --one-file-system "$C"
-}
-
-on() { # MACHINE COMMAND...; the mounts are everybody's
-    local machine=$1
-    shift
-    nsenter "--net=/run/netns/$TAG-$machine" "$@"
 }
 
 node() { # MACHINE [ARGUMENT...]
@@ -146,7 +126,8 @@ with_topic() {
     wait_for 10 other_leads "$lost" "$f"
     # Nothing is acknowledged there; reading goes on, and problems tells why.
     run end_of "$writer" 20
-    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    [ "$status" -ne 0 ]
+    [ "$status" -ne 124 ]
     run -0 within 5 grep -c from "$C/m$lost/topics/t/0/log"
     assert_output 3
     run -0 within 5 grep -c kind=store "$C/m$lost/cluster/problems"

@@ -5,29 +5,20 @@ load cluster
 setup() { :; }
 teardown() { end_cluster; }
 
-reassign() { # MOUNT REPLICAS
-    printf '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":%s}]}\n' "$2" \
-        >"$C/$1/cluster/admin/reassign_partitions"
-}
-
 replicas_are() { # MOUNT REPLICAS
     [ "$(state_of t replicas "$1")" = "$2" ] && [ ! -e "$C/$1/cluster/admin/reassign_partitions" ]
 }
 
 @test "a move to a node that dies is named; taken back within ten seconds, though the controller dies" {
-    CHILDREN=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    export TOPICFS_CLUSTER_DIR=$C
-    within 60 "$CLUSTER" up 4 \
-        -o "session_timeout_ms=$((2 * TOPICFS_TEST_SLOW))s,replication_factor=2" >/dev/null
+    OPTIONS=replication_factor=2 fresh_cluster 4
     mkdir "$C/n1/topics/t"
-    reassign n1 '[1,2]'
+    reassign t n1 '[1,2]'
     wait_for 20 replicas_are n1 '[1,2]'
     seq 1000 >>"$C/n3/topics/t/0/log"
 
     # It can't take anything any more, but is not known to be dead.
     kill -STOP "$(pid_of 4)"
-    reassign n3 '[2,4]'
+    reassign t n3 '[2,4]'
     "$CLUSTER" kill 4
     wait_for 10 grep -q 'reassign.*node 4' "$C/n3/cluster/problems"
     local controller mount start
@@ -36,7 +27,7 @@ replicas_are() { # MOUNT REPLICAS
     mount=n$((controller % 3 + 1))
     start=$(now_ms)
     "$CLUSTER" kill "$controller"
-    reassign "$mount" '[1,2]'
+    reassign t "$mount" '[1,2]'
     wait_for 10 replicas_are "$mount" '[1,2]'
     [ $(($(now_ms) - start)) -lt $((10000 * TOPICFS_TEST_SLOW)) ]
 

@@ -4,6 +4,7 @@ load ../bats/helpers
 load cluster
 setup() { :; }
 teardown() {
+    [ -n "${C-}" ] || return 0
     ! mountpoint -q "$C/other" || "$TOPICFS_BIN" umount "$C/other"
     chattr -i "$C/other" 2>/dev/null || true
     rm -rf --one-file-system "$C/other"
@@ -12,11 +13,9 @@ teardown() {
 
 # other SCHEME OPTIONS: another node of the cluster, by hand.
 other() {
-    local etcd peer
-    read -r etcd peer <"$C/run/etcd1.port"
     mkdir -p "$C/other"
     run within 60 "$TOPICFS_BIN" mount \
-        -o "coord=$1://127.0.0.1:$etcd,cluster=local,node=9,role=client,listen=127.0.0.1:0" \
+        -o "coord=$1://$(etcd_address),cluster=local,node=9,role=client,listen=127.0.0.1:0" \
         -o "data=$C/data/other$2" "$C/other"
 }
 
@@ -127,10 +126,8 @@ cluster_topic_on_two() {
     echo "$options,cluster_key=$C/key" >"$C/options"
     "$CLUSTER" start 3
     wait_for 20 all_in_sync t
-    echo '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,1,2]}]}' \
-        >"$C/n1/cluster/admin/reassign_partitions"
-    echo '{"version":1,"partitions":[{"topic":"t","partition":0}]}' \
-        >"$C/n1/cluster/admin/preferred_replica_election"
+    reassign t n1 '[3,1,2]'
+    elect_preferred t n1
     wait_for 20 grep -q 'kind=peer node 3: it refuses this node' "$C/n1/cluster/problems"
     wait_for 20 grep -q 'kind=peer node 3: it refuses this node' "$C/n2/cluster/problems"
     "$CLUSTER" stop 3

@@ -39,7 +39,7 @@ all_ended() { # SECONDS PID...
     writers+=("$!")
     background bash -c 'while [ ! -e "$WORK/stop" ]; do
         if (: >"$P/log") 2>/dev/null; then echo "> was accepted"; exit 1; fi
-        sleep 0.01
+        sleep 0.01 # its pace
     done'
     local truncator=$!
     never_stuck "${writers[@]}"
@@ -124,7 +124,7 @@ while not os.path.exists(os.environ["WORK"] + "/stop"):
         done
         background cat "$P/follow/0" >/dev/null
         victims+=("$!")
-        sleep "0.0$((round % 9 + 1))"
+        sleep "0.0$((round % 9 + 1))" # killed at one moment or another
         kill -KILL "${victims[@]}"
         for i in "${victims[@]}"; do
             wait_for 5 ended "$i"
@@ -185,7 +185,7 @@ for name in "done.1", "done.2", "done.3":
             stat "$MNT/topics/k1-$0-$n" "$MNT/topics/no-$n"
         done' "$round" >/dev/null 2>&1
         pids+=("$!")
-        sleep "0.$((round % 3 + 1))"
+        sleep "0.$((round % 3 + 1))" # killed at one moment or another
         kill -KILL "$DAEMON"
         # No thread of it may be left in the kernel: that would keep the data locked and every
         # client waiting.

@@ -47,7 +47,7 @@ class Mount:
                 self.up = True
                 return
             assert time.time() < deadline, "neither mounted nor refused"
-            time.sleep(0.003)
+            time.sleep(0.003)   # the pace of looking
 
     def text(self):
         with open(self.log_path, errors="replace") as f:

@@ -12,11 +12,9 @@ lead_elsewhere() { # TOPIC
     controller=$(controller_of n1)
     [ "$(state_of "$1" leader)" = "$controller" ] || return 0
     replicas=$(jq -c --argjson c "$controller" '.replicas - [$c] + [$c]' "$C/n1/topics/$1/0/state")
-    echo "{\"version\":1,\"partitions\":[{\"topic\":\"$1\",\"partition\":0,\"replicas\":$replicas}]}" \
-        >"$C/n1/cluster/admin/reassign_partitions"
+    reassign "$1" n1 "$replicas"
     wait_for 10 has_replicas "$1" "$replicas"
-    echo "{\"version\":1,\"partitions\":[{\"topic\":\"$1\",\"partition\":0}]}" \
-        >"$C/n1/cluster/admin/preferred_replica_election"
+    elect_preferred "$1" n1
     wait_for 10 all_led_by_other "$1" "$controller"
 }
 
@@ -38,7 +36,7 @@ all_led_by_other() { # TOPIC NODE
 # before the session of the dead one ends.
 goes_on_without() {
     local other=$(($1 % 3 + 1)) start
-    kill -KILL "$(cut -d' ' -f1 "$C/run/n$1.pid")"
+    kill -KILL "$(pid_of "$1")"
     start=$(now_ms)
     run -0 within 20 bash -c "echo 'without $1' >>'$C/n$other/topics/t/0/log'"
     echo "# without node $1: $(($(now_ms) - start)) ms" >&3
@@ -65,13 +63,13 @@ goes_on_without() {
     assert_output 3
 }
 
-# The same on three nodes with a fourth that keeps no replica of anything and leads nothing.
+# There is no topic: nobody misses what it would have led or kept.
 @test "kill -9 of a node with nothing to do: it is gone from the brokers long before that" {
     SESSION_S=30 fresh_cluster 4
     wait_for 10 one_controller
     local victim=$(($(controller_of n1) % 4 + 1))
     local other=$((victim % 4 + 1))
-    kill -KILL "$(cut -d' ' -f1 "$C/run/n$victim.pid")"
+    kill -KILL "$(pid_of "$victim")"
     wait_for 5 test ! -e "$C/n$other/cluster/brokers/ids/$victim"
     "$CLUSTER" kill "$victim"
     "$CLUSTER" start "$victim"
@@ -98,7 +96,7 @@ fresh_refusing_cluster() {
 refuse() {
     local k
     for k in "${@:2}"; do
-        cat "$C/run/n$1.port" >>"$C/run/refused/$(cut -d' ' -f1 "$C/run/n$k.pid")"
+        cat "$C/run/n$1.port" >>"$C/run/refused/$(pid_of "$k")"
     done
 }
 
@@ -114,7 +112,7 @@ watch_epochs() {
         epoch=$(state_of t leader_epoch "$1") || continue
         [ "$epoch" = "$last" ] || echo "$(now_ms) $epoch"
         last=$epoch
-        sleep 0.02
+        sleep 0.02 # the pace of looking
     done
 }
 
@@ -127,14 +125,10 @@ moves_are_rare() {
     awk 'NR > 2 && $1 - last < 9000 { exit 1 } { last = $1 }' "$C/run/moves"
 }
 
-other_leads() { # THAN MOUNT
-    led_by_other t "$1" "$2"
-}
-
 # For what is not to happen meanwhile.
 seconds_later() {
     local until=$(($(now_ms) + $1 * 1000))
-    until [ "$(now_ms)" -ge "$until" ]; do sleep 0.1; done
+    until [ "$(now_ms)" -ge "$until" ]; do sleep 0.1; done # the time itself is what is asked for
 }
 
 @test "a firewall between controller and leader: the leader moves once, not again soon" {
@@ -147,7 +141,7 @@ seconds_later() {
     start_writers "$controller" "$leader" "$third"
     watch_moves "n$third"
     refuse "$leader" "$controller"
-    wait_for 20 other_leads "$leader" "n$third"
+    wait_for 20 led_by_other t "$leader" "n$third"
     seconds_later 9
     moves_are_rare
     # Those that reach each other went on.

@@ -10,7 +10,7 @@ prepare_data() {
 }
 
 setup() {
-    [ "$(id -u)" -eq 0 ] || skip "needs root, to mount a small disk"
+    needs_root "mount a small disk"
     fresh_mount
     new_topic t '{"segment_bytes": 1048576}'
     LOG=$MNT/topics/t/0/log

@@ -29,6 +29,7 @@ int64_t rig_now_ms(void)
     return clock_mono_ms(&clock_real);
 }
 
+/* The pace of looking at what is waited for. */
 static void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);

@@ -39,7 +39,7 @@ def start(wait=True):
     while wait and not os.path.isdir(MNT + "/topics"):
         assert daemon.poll() is None, "the daemon ended: see its log"
         assert time.time() < deadline, "no mount in 30 s"
-        time.sleep(0.005)
+        time.sleep(0.005)   # the pace of looking
     return daemon
 
 
@@ -210,7 +210,7 @@ def one_round(rng, writers, topics, ends, whole):
     if pid == 0:
         make_and_delete_topics(max(topics, default=0) + 1)
     pids.append(pid)
-    time.sleep(rng.uniform(0.01, 0.15))
+    time.sleep(rng.uniform(0.01, 0.15))   # killed at any moment of their work
     kill(daemon)
     for pid in pids:
         _, status = os.waitpid(pid, 0)

@@ -5,18 +5,10 @@ load cluster
 setup() { :; }
 teardown() { end_cluster; }
 
-one_replica_cluster() { # NODES
-    CHILDREN=()
-    C=$(mktemp -d /tmp/topicfs-test.XXXXXX)
-    export TOPICFS_CLUSTER_DIR=$C
-    within 60 "$CLUSTER" up "$1" -o replication_factor=1 >/dev/null
-}
-
 topic_on() { # TOPIC NODE: moved to this node alone
     mkdir "$C/n1/topics/$1"
     wait_for 10 led "$1"
-    printf '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":[%s]}]}\n' "$1" "$2" \
-        >"$C/n1/cluster/admin/reassign_partitions"
+    reassign "$1" n1 "[$2]"
     wait_for 20 only_replica "$1" "$2"
 }
 
@@ -30,7 +22,7 @@ only_replica() {
 }
 
 @test "a topic with one replica is read and written on every node" {
-    one_replica_cluster 3
+    OPTIONS=replication_factor=1 fresh_cluster 3
     mkdir "$C/n1/topics/t"
     wait_for 10 led t
     local k leader a b
@@ -39,7 +31,7 @@ only_replica() {
     b=$((6 - leader - a))
     # No copy is made for a write by key.
     echo 'by key' >>"$C/n$a/topics/t/append"
-    [ -z "$(find "$C/data/n$a/observers" -name '*.log' -size +0)" ]
+    run ! copied "n$a"
     run -0 cat "$C/n$leader/topics/t/0/log"
     assert_output 'by key'
     for k in 1 2 3; do echo "from $k" >>"$C/n$k/topics/t/0/log"; done
@@ -47,6 +39,7 @@ only_replica() {
         run -0 cat "$C/n$k/topics/t/0/log"
         assert_output $'by key\nfrom 1\nfrom 2\nfrom 3'
     done
+    copied "n$a"
     run -0 state_of t role "n$a"
     assert_output '"observer"'
     [ "$(state_of t high_watermark "n$a")" = 4 ]
@@ -106,8 +99,7 @@ only_replica() {
     for k in 1 2 3 4 5; do echo "line $k" >>"$C/n3/topics/t/0/log"; done
     run -0 tail -n 1 "$C/n3/topics/t/0/log"
     assert_output 'line 5'
-    printf '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3]}]}\n' \
-        >"$C/n1/cluster/admin/reassign_partitions"
+    reassign t n1 '[3]'
     wait_for 20 only_replica t 3
     [ "$(state_of t role n3)" = '"leader"' ]
     run -0 cat "$C/n3/topics/t/0/log"
@@ -117,20 +109,19 @@ only_replica() {
     assert_output 'line 6'
 }
 
-@test "role=client: writes by key copy nothing; what is read is copied" {
+@test "role=client: writes by key copy nothing, nor does fsync; what is read is copied" {
     fresh_cluster 3
     cluster_topic t
-    local etcd peer
-    read -r etcd peer <"$C/run/etcd1.port"
     mkdir "$C/client"
     run -0 within 60 "$TOPICFS_BIN" mount -o \
-        "coord=etcd://127.0.0.1:$etcd,cluster=local,node=9,role=client,listen=127.0.0.1:0,data=$C/data/client" \
+        "coord=etcd://$(etcd_address),cluster=local,node=9,role=client,listen=127.0.0.1:0,data=$C/data/client" \
         "$C/client"
-    echo one >>"$C/client/topics/t/append"
-    [ -z "$(find "$C/data/client/observers" -name '*.log' -size +0)" ]
+    echo one | dd of="$C/client/topics/t/append" oflag=append conv=notrunc,fsync status=none
+    run ! copied client
     echo two >>"$C/n1/topics/t/0/log"
     run -0 cat "$C/client/topics/t/0/log"
     assert_output $'one\ntwo'
+    copied client
     echo three >>"$C/client/topics/t/0/log"
     run -0 tail -n 1 "$C/client/topics/t/0/log"
     assert_output three
@@ -147,7 +138,7 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
 }
 
 @test "over HTTP every node has every partition" {
-    one_replica_cluster 3
+    OPTIONS=replication_factor=1 fresh_cluster 3
     mkdir "$C/n1/topics/t"
     wait_for 10 led t
     local leader a b
@@ -161,12 +152,13 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
     assert_line 200
     run -0 http_of "$a" 'topics/t/0?from=x'
     assert_line 400
-    [ -z "$(find "$C/data/n$a/observers" -name '*.log' -size +0)" ]
+    run ! copied "n$a"
     run -0 http_of "$leader" topics/t/0
     assert_output $'one\ntwo\nby key\n\n200'
     # A read fetches one.
     run -0 http_of "$a" 'topics/t/0?from=1'
     assert_output $'two\nby key\n\n200'
+    copied "n$a"
     run -0 http_of "$a" 'topics/t/0?from=9'
     assert_line 416
     run -0 http_of "$b" topics/t/0/state

@@ -146,7 +146,7 @@ static void test_sessions(void **state)
         assert_true(status.reachable && !status.session_lost);
         int64_t left_ms = status.session_deadline_ns / 1000000 - rig_now_ms();
         assert_true(left_ms > 500 && left_ms <= 4000);
-        usleep(100000);
+        usleep(100000); /* the pace of looking */
     }
     seen_wait_key(&seen, "/test/me", "1");
     /* Closing the session deletes at once, closing the store in the time to live. */
