@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct answer {
     struct reply reply;
@@ -47,21 +46,6 @@ static void answer_bytes(struct reply *reply, const void *bytes, size_t length)
     answer_end(answer);
 }
 
-static int answer_pread(const struct extent *extent, char *bytes)
-{
-    size_t done = 0;
-    while (done < extent->length) {
-        ssize_t n = pread(extent->fd, bytes + done, extent->length - done,
-                          extent->at + (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO; /* a file that others cut: never zeros */
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 static void answer_copy(fuse_req_t req, const struct extent *extents, size_t count,
                         size_t total)
 {
@@ -74,11 +58,11 @@ static void answer_copy(fuse_req_t req, const struct extent *extents, size_t cou
     if (bytes == NULL)
         rc = -ENOMEM;
     for (size_t i = 0; i < count && rc == 0; i++) {
-        rc = answer_pread(&extents[i], bytes + filled);
+        rc = extent_read(&extents[i], bytes + filled);
         filled += extents[i].length;
     }
     if (rc < 0)
-        (void)fuse_reply_err(req, -rc);
+        (void)fuse_reply_err(req, err_errno(rc));
     else
         (void)fuse_reply_buf(req, bytes, total);
     free(large);

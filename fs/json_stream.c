@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     KEPT_BYTES = 256 * 1024, /* behind the reader */
@@ -42,21 +41,6 @@ static int grow_text(struct json_stream *json, size_t capacity)
     return 0;
 }
 
-static int read_extent(const struct extent *extent, char *out)
-{
-    size_t done = 0;
-    while (done < extent->length) {
-        ssize_t n = pread(extent->fd, out + done, extent->length - done,
-                          (off_t)(extent->at + (int64_t)done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 /* Reads on behind the text that is there; *more false at the present end. */
 static int read_more(struct json_stream *json, size_t size, bool *more)
 {
@@ -69,7 +53,7 @@ static int read_more(struct json_stream *json, size_t size, bool *more)
     *more = count > 0;
     for (size_t i = 0; i < count; i++) {
         if (rc == 0)
-            rc = read_extent(&extents[i], json->text + json->text_length);
+            rc = extent_read(&extents[i], json->text + json->text_length);
         if (rc == 0)
             json->text_length += extents[i].length;
         extent_release(&extents[i]);
@@ -117,7 +101,7 @@ static int count_before(struct json_stream *json, const struct batch *batch,
         if (rc == 0 && extent.length == 0)
             rc = E_OFFSET_BELOW_START;
         if (rc == 0)
-            rc = read_extent(&extent, bytes);
+            rc = extent_read(&extent, bytes);
         for (size_t i = 0; rc == 0 && i < extent.length; i++)
             *count += bytes[i] == '\n';
         at += (int64_t)extent.length;

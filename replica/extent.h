@@ -22,6 +22,8 @@ struct extent {
     struct segment *segment; /* pin; private */
 };
 
+/* Copies all of it. 0; -errno; E_DAMAGED: the file is shorter than that. */
+int extent_read(const struct extent *extent, void *out);
 void extent_release(struct extent *extent); /* also accepts a released or empty one */
 
 #endif

@@ -3,7 +3,6 @@
 #include "replica/lines.h"
 
 #include <string.h>
-#include <unistd.h>
 
 enum { MORE_BYTES = 64 * 1024 };
 
@@ -33,23 +32,6 @@ static void cut_to(struct reading *reading, size_t length)
     }
 }
 
-static int copy_extent(const struct extent *extent, char *bytes)
-{
-    size_t done = 0;
-    while (done < extent->length) {
-        ssize_t n = pread(extent->fd, bytes + done, extent->length - done,
-                          extent->at + (off_t)done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? -errno : -EIO;
-        }
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 /* Appends up to `wanted` bytes; less only at the end. An error after the first bytes is
  * left to the next read. */
 static int read_bytes(struct reading *reading, size_t wanted)
@@ -66,7 +48,7 @@ static int read_bytes(struct reading *reading, size_t wanted)
             break;
         }
         char *bytes = buf_extend(reading->out, extent.length);
-        rc = bytes ? copy_extent(&extent, bytes) : buf_error(reading->out);
+        rc = bytes ? extent_read(&extent, bytes) : buf_error(reading->out);
         extent_release(&extent);
         if (rc && bytes) {
             cut_to(reading, had);

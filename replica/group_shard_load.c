@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * What the log holds now is all that leaders wrote up to this one's first append: in
@@ -131,23 +130,12 @@ static int read_piece(struct group_shard *shard, size_t *length)
     if (rc) {
         return rc;
     }
-    size_t got = 0;
-    while (got < extent.length && !rc) {
-        ssize_t n = pread(extent.fd, load->bytes + got, extent.length - got,
-                          extent.at + (int64_t)got);
-        if (n < 0 && errno != EINTR) {
-            rc = -errno;
-        } else if (n == 0) {
-            rc = -EIO;
-        } else if (n > 0) {
-            got += (size_t)n;
-        }
-    }
-    if (!rc && got == 0) {
+    rc = extent_read(&extent, load->bytes);
+    if (!rc && extent.length == 0) {
         rc = -EIO; /* less than was committed */
     }
+    *length = extent.length;
     extent_release(&extent);
-    *length = got;
     return rc;
 }
 

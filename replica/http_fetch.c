@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     FETCH_BYTES = 1024 * 1024,
@@ -83,20 +82,9 @@ static void on_expired(struct http_request *request)
 static int copy_extent(struct portion *portion)
 {
     struct extent *extent = &portion->extent;
-    size_t done = 0;
 
     portion->copy = malloc(extent->length);
-    if (portion->copy == NULL)
-        return -ENOMEM;
-    while (done < extent->length) {
-        ssize_t n = pread(extent->fd, portion->copy + done, extent->length - done,
-                          extent->at + (int64_t)done);
-
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        done += (size_t)n;
-    }
-    return 0;
+    return portion->copy != NULL ? extent_read(extent, portion->copy) : -ENOMEM;
 }
 
 /* The extent lies inside one batch: cuts it behind its last newline. -EAGAIN: it has

@@ -1,5 +1,22 @@
 #include "replica/log_internal.h"
 
+#include <unistd.h>
+
+int extent_read(const struct extent *extent, void *out)
+{
+    size_t done = 0;
+    while (done < extent->length) {
+        ssize_t n = pread(extent->fd, (char *)out + done, extent->length - done,
+                          extent->at + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -errno : E_DAMAGED; /* others cut it: never zeros */
+        done += (size_t)n;
+    }
+    return 0;
+}
+
 void extent_release(struct extent *extent)
 {
     if (extent->segment == NULL)

@@ -3,7 +3,6 @@
 #include "replica/partition_replica.h"
 #include "replica/produce_core.h"
 
-#include <unistd.h>
 #include <utlist.h>
 
 static int64_t log_start(struct partition *partition)
@@ -216,23 +215,6 @@ int partition_fetch_choose(struct partition *partition,
     return !rc && out->base_offset != first.offset ? E_DAMAGED : rc;
 }
 
-static int read_extent(const struct extent *extent, uint8_t *out)
-{
-    size_t done = 0;
-    while (done < extent->length) {
-        ssize_t n = pread(extent->fd, out + done, extent->length - done,
-                          extent->at + (int64_t)done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? -errno : E_DAMAGED;
-        }
-        done += (size_t)n;
-    }
-    return 0;
-}
-
 int partition_fetch_read(struct partition *partition,
                          const struct fetch_batches *batches, uint8_t *out)
 {
@@ -246,7 +228,7 @@ int partition_fetch_read(struct partition *partition,
         if (!rc && extent.length == 0) {
             rc = E_DAMAGED;
         }
-        rc = rc ? rc : read_extent(&extent, out + (at - batches->position));
+        rc = rc ? rc : extent_read(&extent, out + (at - batches->position));
         at += rc ? 0 : (int64_t)extent.length;
         extent_release(&extent);
     }
