@@ -114,11 +114,14 @@ static const char *history_at(const struct group_history *history, int64_t at)
 static bool history_advance(const struct group_history *history,
                             struct history_chunk *chunk, int64_t at)
 {
-    int64_t limit = at < chunk->end ? at : chunk->end;
     int64_t before = chunk->next_offset;
-    while (chunk->finished < limit) {
+    if (at >= chunk->end) { /* who reads in blocks finishes it as a whole */
+        chunk->finished = chunk->end;
+        chunk->next_offset = chunk->chunk.next_offset;
+    }
+    while (at < chunk->end && chunk->finished < at) {
         const char *from = history_at(history, chunk->finished);
-        const char *newline = memchr(from, '\n', (size_t)(limit - chunk->finished));
+        const char *newline = memchr(from, '\n', (size_t)(at - chunk->finished));
         if (newline == NULL)
             break;
         chunk->finished += newline + 1 - from;

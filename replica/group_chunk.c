@@ -109,15 +109,24 @@ static int last_of_run(const struct reading *reading, const struct batch *first,
     return 0;
 }
 
+/* The lines from this position of the log on. */
+static size_t lines_from(const struct reading *reading, int64_t position)
+{
+    size_t at = (size_t)(position - reading->place->position);
+    return lines_count(bytes_of(reading) + at, length_of(reading) - at);
+}
+
 /* Cuts at the first gap of offsets that compaction left, and where another leader epoch
- * begins: a commit of any of the lines is to carry the epoch of its message. */
+ * begins: a commit of any of the lines is to carry the epoch of its message. *lines:
+ * how many there are then. */
 static int cut_to_run(struct reading *reading, const struct batch *first,
-                      int64_t first_offset, struct batch *last)
+                      int64_t first_offset, struct batch *last, size_t *lines)
 {
     int64_t position = reading->place->position;
     int64_t end = position + (int64_t)length_of(reading);
     *last = *first;
     if (end <= end_of(first)) {
+        *lines = lines_from(reading, position);
         return 0;
     }
     int rc =
@@ -126,15 +135,17 @@ static int cut_to_run(struct reading *reading, const struct batch *first,
         return rc;
     }
     /* Offsets rise by one a line or more: with as many lines there is no gap. */
-    size_t lines = lines_count(bytes_of(reading), (size_t)(last->position - position));
-    if (last->base_offset == first_offset + (int64_t)lines &&
+    size_t before = lines_count(bytes_of(reading), (size_t)(last->position - position));
+    if (last->base_offset == first_offset + (int64_t)before &&
         last->leader_epoch == first->leader_epoch) {
+        *lines = before + lines_from(reading, last->position);
         return 0;
     }
     rc = last_of_run(reading, first, end, last);
     if (!rc && end_of(last) < end) {
         cut_to(reading, (size_t)(end_of(last) - position));
     }
+    *lines = lines_from(reading, position);
     return rc;
 }
 
@@ -160,18 +171,18 @@ int group_chunk_read(struct partition *partition, struct chunk_place *place,
     }
     int64_t offset =
         place->position == first.position ? first.base_offset : place->offset;
-    rc = cut_to_run(&reading, &first, offset, &last);
+    size_t lines = 0;
+    rc = cut_to_run(&reading, &first, offset, &last, &lines);
     if (rc) {
         cut_to(&reading, 0);
         return rc;
     }
-    size_t length = length_of(&reading);
-    chunk->count = (uint32_t)lines_count(bytes_of(&reading), length);
+    chunk->count = (uint32_t)lines;
     chunk->first_offset = offset;
     chunk->next_offset = offset + chunk->count;
     chunk->leader_epoch = last.leader_epoch;
     chunk->timestamp_ms = first.timestamp_ms;
-    place->position += (int64_t)length;
+    place->position += (int64_t)length_of(&reading);
     place->offset = chunk->next_offset;
     return 0;
 }
