@@ -21,6 +21,7 @@
 #include "coord/mutation.h"
 #include "coord/problems.h"
 #include "coord/settings.h"
+#include "coord/sorted.h"
 #include "coord/store_check.h"
 
 #endif

@@ -1,4 +1,5 @@
 #include "coord/snapshot.h"
+#include "coord/sorted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -155,49 +156,29 @@ void snapshot_unref(const struct snapshot *shared)
     free(snapshot);
 }
 
+static int compare_name(const void *item, const void *name)
+{
+    return strcmp(((const struct topic *)item)->name, name);
+}
+
 static uint32_t find_name(const struct snapshot *snapshot, const char *name,
                           bool *found)
 {
-    uint32_t low = 0, high = snapshot->shown.topic_count;
+    return (uint32_t)sorted_place((const void *)snapshot->topics,
+                                  snapshot->shown.topic_count, name, compare_name,
+                                  found);
+}
 
-    *found = false;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order = strcmp(snapshot->topics[middle]->name, name);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+static int compare_id(const void *item, const void *id)
+{
+    return memcmp(((const struct topic *)item)->id.bytes, id, TOPIC_ID_BYTES);
 }
 
 static uint32_t find_id(const struct snapshot *snapshot, const struct topic_id *id,
                         uint32_t count, bool *found)
 {
-    uint32_t low = 0, high = count;
-
-    *found = false;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        int order =
-            memcmp(snapshot->by_id[middle]->id.bytes, id->bytes, TOPIC_ID_BYTES);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)sorted_place((const void *)snapshot->by_id, count, id->bytes,
+                                  compare_id, found);
 }
 
 /* Ids are unique unless another program wrote to the store: find the object itself. */

@@ -1,4 +1,5 @@
 #include "coord/store_map.h"
+#include "coord/sorted.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,25 +63,15 @@ int store_map_reserve(struct store_map *map, size_t more)
     return 0;
 }
 
+static int compare_key(const void *item, const void *key)
+{
+    return strcmp(((const struct store_entry *)item)->key, key);
+}
+
 size_t store_map_find(const struct store_map *map, const char *key, bool *found)
 {
-    size_t low = 0, high = map->count;
-
-    *found = false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(map->entries[middle]->key, key);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return sorted_place((const void *)map->entries, map->count, key, compare_key,
+                        found);
 }
 
 const struct store_entry *store_map_get(const struct store_map *map, const char *key)

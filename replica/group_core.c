@@ -71,27 +71,17 @@ bool group_core_is_used(const struct group_core *core)
 /* ---- topics -------------------------------------------------------------------------
  */
 
+static int compare_topic(const void *item, const void *id)
+{
+    return memcmp(((const struct core_topic *)item)->id.bytes, id, TOPIC_ID_BYTES);
+}
+
 /* Where it is, or where it belongs. */
 static size_t topic_place(const struct group_core *core, const struct topic_id *id,
                           bool *found)
 {
-    size_t low = 0, high = core->topic_count;
-
-    *found = false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = memcmp(core->topics[middle]->id.bytes, id->bytes, TOPIC_ID_BYTES);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return sorted_place((const void *)core->topics, core->topic_count, id->bytes,
+                        compare_topic, found);
 }
 
 struct core_topic *core_topic_find(const struct group_core *core,
@@ -184,25 +174,15 @@ void core_topics_sweep(struct group_core *core)
 /* ---- members ------------------------------------------------------------------------
  */
 
+static int compare_member(const void *item, const void *id)
+{
+    return strcmp(((const struct core_member *)item)->id, id);
+}
+
 static size_t member_place(const struct group_core *core, const char *id, bool *found)
 {
-    size_t low = 0, high = core->member_count;
-
-    *found = false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(core->members[middle]->id, id);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return sorted_place((const void *)core->members, core->member_count, id,
+                        compare_member, found);
 }
 
 struct core_member *core_member_find(const struct group_core *core, const char *id)

@@ -1,0 +1,24 @@
+#include "coord/sorted.h"
+
+size_t sorted_place(const void *pointers, size_t count, const void *key,
+                    sorted_compare_fn *compare, bool *found)
+{
+    const void *const *items = pointers;
+    size_t low = 0, high = count;
+
+    *found = false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = compare(items[middle], key);
+
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
