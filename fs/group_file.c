@@ -274,7 +274,7 @@ static void write_set(struct group_write *writing)
 static int write_take_place(struct group_call *call, const cJSON *answer)
 {
     struct group_write *writing = (struct group_write *)call;
-    int64_t leader_epoch;
+    int64_t leader_epoch = 0;
     int rc = json_get_i64(answer, "offset", &writing->target);
     if (rc == 0)
         rc = json_get_i64(answer, "leader_epoch", &leader_epoch);

@@ -86,14 +86,14 @@ static int describe_compare(const void *a, const void *b)
 
 static int describe_topics(cJSON *array, const struct group_core *core)
 {
+    const size_t item = sizeof(struct core_topic *);
     struct core_topic **sorted =
-        (struct core_topic **)calloc(core->topic_count + 1, sizeof *sorted);
+        (struct core_topic **)calloc(core->topic_count + 1, item);
     int rc = sorted ? 0 : -ENOMEM;
 
     if (sorted && core->topic_count > 0) {
-        memcpy((void *)sorted, (const void *)core->topics,
-               core->topic_count * sizeof *sorted);
-        qsort((void *)sorted, core->topic_count, sizeof *sorted, describe_compare);
+        memcpy((void *)sorted, (const void *)core->topics, core->topic_count * item);
+        qsort((void *)sorted, core->topic_count, item, describe_compare);
     }
     for (size_t i = 0; i < core->topic_count && rc == 0; i++)
         rc = describe_offsets(array, sorted[i]);

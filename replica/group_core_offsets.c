@@ -23,9 +23,9 @@ static bool counts(const struct core_member *member, const struct group_commit *
     if (commit->partition < 0 || commit->partition >= topic->count ||
         commit->offset < 0)
         return false;
-    partition = &topic->partitions[commit->partition];
     if (MUTATION(MUTATE_COMMIT_UNFENCED))
         return true;
+    partition = &topic->partitions[commit->partition];
     return partition->owner == member && partition->generation == commit->generation;
 }
 

@@ -155,10 +155,10 @@ int http_groups_topic(const struct http_groups *groups, const struct http_user *
     if (!http_user_allows(user, snapshot->topics_uid, snapshot->topics_gid,
                           snapshot->topics_mode, HTTP_EXECUTE))
         rc = -EACCES;
-    else if (topic == NULL)
+    if (rc == 0 && topic == NULL)
         rc = E_UNKNOWN_TOPIC;
-    else if (!http_user_allows(user, topic->uid, topic->gid, topic->mode,
-                               HTTP_READ | HTTP_EXECUTE))
+    if (rc == 0 && !http_user_allows(user, topic->uid, topic->gid, topic->mode,
+                                     HTTP_READ | HTTP_EXECUTE))
         rc = -EACCES;
     if (rc == 0 && out != NULL)
         *out = topic->id;

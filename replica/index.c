@@ -208,8 +208,8 @@ int index_search(struct index_reader *reader, enum index_key key, int64_t wanted
     int64_t low = in_last_block(reader, key, wanted);
     int64_t high = reader->count;
     while (high - low > 1) {
-        struct batch batch;
-        int64_t at;
+        struct batch batch = {0};
+        int64_t at = low;
         int rc = probe(reader, low + (high - low) / 2, low, high, &at, &batch);
         if (rc < 0)
             return rc;
