@@ -265,9 +265,7 @@ int partition_open(const struct partition_params *params, struct partition **out
         (void)partition_led_anew(partition);
     }
     *out = partition;
-    if (partition->observer) {
-        partition->observer(partition->observer_arg, partition, PARTITION_CHANGED);
-    }
+    partition_tell(partition, PARTITION_CHANGED);
     return 0;
 fail:
     partition_free(partition);
@@ -393,6 +391,13 @@ static void collect_reads(struct partition *partition, struct released *released
     }
 }
 
+void partition_tell(struct partition *partition, enum partition_news news)
+{
+    if (partition->observer) {
+        partition->observer(partition->observer_arg, partition, news);
+    }
+}
+
 void partition_collect(struct partition *partition, struct released *released)
 {
     *released = (struct released){0};
@@ -433,11 +438,11 @@ void partition_release(struct partition *partition, struct released *released)
     {
         fetch->news(fetch);
     }
-    if (released->tell && partition->observer) {
-        partition->observer(partition->observer_arg, partition, PARTITION_CHANGED);
+    if (released->tell) {
+        partition_tell(partition, PARTITION_CHANGED);
     }
     if (released->post) {
-        partition->observer(partition->observer_arg, partition, PARTITION_WRITES);
+        partition_tell(partition, PARTITION_WRITES);
     }
 }
 

@@ -215,6 +215,8 @@ struct released {
     bool tell; /* the observer */
     bool post; /* likewise, of writes in the outbox */
 };
+/* Tells who replicates it, if anybody does; with no lock held. */
+void partition_tell(struct partition *partition, enum partition_news news);
 /* [partition->lock] After any change of what is flushed, appended or leading: advances
  * the high watermark and collects. */
 void partition_collect(struct partition *partition, struct released *released);

@@ -227,7 +227,7 @@ static bool put_off(struct partition *partition, const struct batch *batch,
     pthread_mutex_unlock(&partition->lock);
     pthread_mutex_unlock(&partition->append_lock);
     if (waits) {
-        partition->observer(partition->observer_arg, partition, PARTITION_WRITES);
+        partition_tell(partition, PARTITION_WRITES);
     }
     return waits;
 }
@@ -302,7 +302,7 @@ int partition_produce(struct partition *partition, const void *bytes, size_t len
                                   result);
         pthread_mutex_unlock(&partition->lock);
         pthread_mutex_unlock(&partition->append_lock);
-        partition->observer(partition->observer_arg, partition, PARTITION_WRITES);
+        partition_tell(partition, PARTITION_WRITES);
         return rc;
     }
     pthread_mutex_unlock(&partition->lock);
