@@ -1,6 +1,7 @@
 /* The lines of __consumer_offsets: any bytes are decoded or refused; what was decoded
  * holds to what the coordinator relies on, and is the same when it was written and read
  * again. A group that any lines were replayed into can be asked, and go on in time. */
+#include "coord/snapshot.h"
 #include "replica/group_core.h"
 #include "replica/group_record.h"
 
@@ -122,11 +123,14 @@ static void check_line(struct group_core **core, const char *line, size_t length
 
 static void check_core(struct group_core *core)
 {
-    const struct cluster_snapshot snapshot = {.self = 1, .controller = -1};
-    const struct group_env env = {
-        .now_ms = 5000, .wall_ms = 1764417600000, .snapshot = &snapshot};
+    struct snapshot *snapshot = snapshot_new();
+    struct group_env env = {.now_ms = 5000, .wall_ms = 1764417600000};
     struct buf records;
     int64_t next_ms = 0;
+    if (!snapshot) {
+        abort();
+    }
+    env.snapshot = &snapshot->shown;
     buf_init(&records, 1 << 26);
     group_core_loaded(core, 0);
     cJSON_Delete(group_core_describe(core));
@@ -137,6 +141,7 @@ static void check_core(struct group_core *core)
     }
     cJSON_Delete(group_core_describe(core));
     buf_free(&records);
+    snapshot_unref(snapshot);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
