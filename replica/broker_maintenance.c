@@ -154,7 +154,7 @@ void broker_bury(struct broker *broker)
  * knows the batches of a producer from the log, and would store a second time what is
  * not in it any more. Longer than a delivery lasts, nobody retries.
  */
-static void retain(struct partition *partition, int64_t now_ms)
+static int retain_some(struct partition *partition, int64_t now_ms)
 {
     pthread_mutex_lock(&partition->append_lock);
     pthread_mutex_lock(&partition->lock);
@@ -169,6 +169,19 @@ static void retain(struct partition *partition, int64_t now_ms)
     pthread_mutex_unlock(&partition->lock);
     int rc = wanted ? log_retain(partition->log, high_watermark, now_ms, keep_ms) : 0;
     pthread_mutex_unlock(&partition->append_lock);
+    return rc;
+}
+
+/* Appends wait for names to go, not for the space of the files. */
+static void retain(struct broker *broker, struct partition *partition, int64_t now_ms)
+{
+    int rc;
+    do {
+        rc = retain_some(partition, now_ms);
+        if (rc > 0) {
+            file_cache_free_space(broker->files);
+        }
+    } while (rc == LOG_RETAIN_MAX);
     if (rc < 0) {
         diag(DIAG_WARNING, "%s: retention: %s", partition->name, err_text(rc));
     }
@@ -183,12 +196,13 @@ static void tend(struct broker *broker, bool retention)
     for (size_t i = 0; i < count; i++) {
         partition_flush_due(list[i], clock_mono_ms(clock));
         if (retention) {
-            retain(list[i], clock->wall_ms(clock));
+            retain(broker, list[i], clock->wall_ms(clock));
             partition_producers_save(list[i], false);
         }
         partition_unref(list[i]);
     }
     free(list);
+    file_cache_free_space(broker->files); /* of what others dropped */
 }
 
 /* [maintenance_lock] */

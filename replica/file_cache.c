@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct file_cache {
     const struct disk *disk; /* [const] */
@@ -12,6 +13,8 @@ struct file_cache {
     unsigned open_count;            /* [lock] pinned, idle and dropped ones */
     struct file_cache_file *newest; /* [lock] idle files only: those without a pin */
     struct file_cache_file *oldest; /* [lock] */
+    int held[FILE_CACHE_HELD_MAX];  /* [lock] */
+    unsigned held_count;            /* [lock] */
 };
 
 struct file_cache *file_cache_new(const struct disk *disk, unsigned max_open)
@@ -73,6 +76,7 @@ void file_cache_free(struct file_cache *cache)
         return;
     cache->max_open = 0;
     close_chain(cache, evict(cache));
+    file_cache_free_space(cache);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
 }
@@ -142,22 +146,28 @@ void file_cache_unpin(struct file_cache *cache, struct file_cache_file *file)
     close_chain(cache, chain);
 }
 
+/* [lock] The file of the slot, which is empty then, if the caller is to close it. */
+static struct file_cache_file *take(struct file_cache *cache,
+                                    struct file_cache_file **slot)
+{
+    struct file_cache_file *file = *slot;
+    if (file == NULL)
+        return NULL;
+    *slot = NULL;
+    file->slot = NULL;
+    if (file->pins != 0)
+        return NULL; /* the last pin closes it */
+    idle_remove(cache, file);
+    cache->open_count--;
+    return file;
+}
+
 void file_cache_drop(struct file_cache *cache, struct file_cache_file **slot)
 {
-    struct file_cache_file *chain = NULL;
     pthread_mutex_lock(&cache->lock);
-    struct file_cache_file *file = *slot;
-    if (file != NULL) {
-        *slot = NULL;
-        file->slot = NULL;
-        if (file->pins == 0) {
-            idle_remove(cache, file);
-            cache->open_count--;
-            chain = file;
-        }
-    }
+    struct file_cache_file *file = take(cache, slot);
     pthread_mutex_unlock(&cache->lock);
-    close_chain(cache, chain);
+    close_chain(cache, file);
 }
 
 unsigned file_cache_open_count(struct file_cache *cache)
@@ -166,4 +176,54 @@ unsigned file_cache_open_count(struct file_cache *cache)
     unsigned count = cache->open_count;
     pthread_mutex_unlock(&cache->lock);
     return count;
+}
+
+/* ---- files without a name -------------------------------------------------- */
+
+int file_cache_hold(struct file_cache *cache, const char *path)
+{
+    if (cache == NULL)
+        return -1;
+    pthread_mutex_lock(&cache->lock);
+    bool full = cache->held_count == FILE_CACHE_HELD_MAX;
+    pthread_mutex_unlock(&cache->lock);
+    int held = full ? -1 : cache->disk->ops->open(cache->disk, path, DISK_READ);
+    return held < 0 ? -1 : held;
+}
+
+void file_cache_let_go(struct file_cache *cache, int held)
+{
+    if (held < 0)
+        return;
+    pthread_mutex_lock(&cache->lock);
+    bool full = cache->held_count == FILE_CACHE_HELD_MAX;
+    if (!full)
+        cache->held[cache->held_count++] = held;
+    pthread_mutex_unlock(&cache->lock);
+    if (full)
+        cache->disk->ops->close(cache->disk, held);
+}
+
+void file_cache_free_space(struct file_cache *cache)
+{
+    int held[FILE_CACHE_HELD_MAX];
+    pthread_mutex_lock(&cache->lock);
+    unsigned count = cache->held_count;
+    memcpy(held, cache->held, count * sizeof *held);
+    cache->held_count = 0;
+    pthread_mutex_unlock(&cache->lock);
+    for (unsigned i = 0; i < count; i++)
+        cache->disk->ops->close(cache->disk, held[i]);
+}
+
+void file_cache_drop_removed(struct file_cache *cache, struct file_cache_file **slot)
+{
+    pthread_mutex_lock(&cache->lock);
+    struct file_cache_file *file = take(cache, slot);
+    pthread_mutex_unlock(&cache->lock);
+    if (file == NULL)
+        return;
+    file_cache_let_go(cache, file->fd);
+    free(atomic_load(&file->memo));
+    free(file);
 }

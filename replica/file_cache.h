@@ -55,7 +55,33 @@ void file_cache_unpin(struct file_cache *cache, struct file_cache_file *file);
 /* Empties the slot; the file is closed now or with its last pin. */
 void file_cache_drop(struct file_cache *cache, struct file_cache_file **slot);
 
-/* How many files are open now. */
+/*
+ * Removing the last name of a large file gives its space back, which takes the
+ * filesystem long. Around the removal of a name under a lock that others wait for:
+ *
+ *     int held = file_cache_hold(cache, path);
+ *     rc = disk->ops->unlink(disk, path);
+ *     file_cache_let_go(cache, held);
+ *     ... no lock any more, or another thread, soon ...
+ *     file_cache_free_space(cache);
+ *
+ * The name is gone as always; only the space comes later, also after a crash (what has
+ * no name is freed when the filesystem is mounted). At most FILE_CACHE_HELD_MAX files
+ * are held; those beyond it, and what can't be opened, are freed with their names.
+ */
+enum { FILE_CACHE_HELD_MAX = 128 };
+
+/* Empties the slot of a file that was removed, and of which nobody has a pin: it is
+ * held, too, where it is open. */
+void file_cache_drop_removed(struct file_cache *cache, struct file_cache_file **slot);
+
+/* -1: it is not held; always with `cache` NULL. */
+int file_cache_hold(struct file_cache *cache, const char *path);
+void file_cache_let_go(struct file_cache *cache, int held); /* -1 is fine */
+/* Frees what is held. Blocks for as long as that takes. */
+void file_cache_free_space(struct file_cache *cache);
+
+/* How many files are open now, but for the held ones. */
 unsigned file_cache_open_count(struct file_cache *cache);
 
 #endif

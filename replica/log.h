@@ -11,7 +11,8 @@
  * Locks and threads: appends, truncation, roll, retention and compaction's switch need
  * the caller's append lock (one at a time). Everything else may run on any thread
  * beside them; log->lock (private, short, never held during I/O) guards the segment
- * table.
+ * table. What they drop loses its names at once, its space with the next
+ * file_cache_free_space(), which is for a thread without that lock.
  *
  *     log_open(&params, &log);
  *     pthread_mutex_lock(&append_lock);
@@ -205,8 +206,10 @@ int log_segment_find(struct log *log, int64_t base_offset,
 /*
  * Drops closed segments wholly below `high_watermark` by retention_ms and
  * retention_bytes, but none whose last message is not older than `keep_ms` (-1: of any
- * age). Reads no file. Returns how many, or a negative errno. [append lock]
+ * age). Reads no file. Returns how many, or a negative errno; LOG_RETAIN_MAX: there may
+ * be more, call it again, so that appends come in between. [append lock]
  */
+enum { LOG_RETAIN_MAX = 32 };
 int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms,
                int64_t keep_ms);
 /* Raises the log start to `offset` (never lowers it) and drops segments wholly below.

@@ -28,14 +28,18 @@ static void join(const char *dir, const char *name, char *path)
 
 /* ---- the switch on disk ---------------------------------------------------- */
 
-static int rename_into_place(const struct disk *disk, const char *dir, int64_t base,
-                             const char *from, const char *to)
+/* What stood there is freed later, see file_cache_hold(). */
+static int rename_into_place(const struct disk *disk, struct file_cache *files,
+                             const char *dir, int64_t base, const char *from,
+                             const char *to)
 {
     size_t size = strlen(dir) + SEGMENT_PATH_EXTRA;
     char old_path[size], new_path[size];
     segment_path(dir, base, from, old_path);
     segment_path(dir, base, to, new_path);
+    int held = file_cache_hold(files, new_path);
     int rc = disk->ops->rename(disk, old_path, new_path);
+    file_cache_let_go(files, held);
     return rc == -ENOENT ? 0 : rc; /* done before a crash */
 }
 
@@ -49,20 +53,21 @@ static bool contains(const int64_t *bases, size_t n, int64_t base)
 }
 
 /* Can be done again from any point where it was interrupted. */
-static int apply(const struct disk *disk, const char *dir,
+static int apply(const struct disk *disk, struct file_cache *files, const char *dir,
                  const struct manifest *manifest)
 {
     char path[strlen(dir) + SEGMENT_PATH_EXTRA];
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < manifest->fresh_count; i++) {
-        rc = rename_into_place(disk, dir, manifest->fresh[i], ".log.new", ".log");
+        rc =
+            rename_into_place(disk, files, dir, manifest->fresh[i], ".log.new", ".log");
         if (rc == 0)
-            rc = rename_into_place(disk, dir, manifest->fresh[i], ".index.new",
+            rc = rename_into_place(disk, files, dir, manifest->fresh[i], ".index.new",
                                    ".index");
     }
     for (size_t i = 0; rc == 0 && i < manifest->old_count; i++) {
         if (!contains(manifest->fresh, manifest->fresh_count, manifest->old[i]))
-            rc = segment_remove_files(disk, dir, manifest->old[i]);
+            rc = segment_remove_files(disk, files, dir, manifest->old[i]);
     }
     if (rc == 0)
         rc = disk->ops->flush_dir(disk, dir);
@@ -130,7 +135,7 @@ static int finish(const struct disk *disk, const char *dir, const uint8_t *bytes
                                 .fresh_count = (size_t)fresh,
                                 .old = bases + fresh,
                                 .old_count = (size_t)old};
-    int rc = apply(disk, dir, &manifest);
+    int rc = apply(disk, NULL, dir, &manifest);
     free(bases);
     return rc;
 }
@@ -386,7 +391,7 @@ int log_replace_prefix(struct log *log, const int64_t *bases, size_t n,
     for (size_t i = 0; i < (size_t)old_count; i++)
         atomic_store(&log->segments[i]->retired, true);
     struct log_place start;
-    rc = apply(log->home->disk, log->home->dir, &manifest);
+    rc = apply(log->home->disk, log->home->files, log->home->dir, &manifest);
     if (rc == 0)
         rc = new_start(log, &replacement, &start);
     if (rc == 0) {

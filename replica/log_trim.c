@@ -31,8 +31,8 @@ int log_drop_segments(struct log *log, size_t first, size_t end, bool from_end)
         struct segment *segment = gone[from_end ? n - 1 - i : i];
         int removed = 0;
         if (!(segment->flags & SEGMENT_GAP))
-            removed = segment_remove_files(log->home->disk, log->home->dir,
-                                           segment->base_offset);
+            removed = segment_remove_files(log->home->disk, log->home->files,
+                                           log->home->dir, segment->base_offset);
         if (rc == 0)
             rc = removed;
         segment_unref(segment);
@@ -207,7 +207,7 @@ int log_retain(struct log *log, int64_t high_watermark, int64_t now_ms, int64_t 
         rolled = log_roll(log); /* on a full disk the closed ones go nevertheless */
     int64_t bytes = log->end.position - log->segments[0]->position;
     size_t n = 0;
-    for (; n < log->count; n++) {
+    for (; n < log->count && n < LOG_RETAIN_MAX; n++) {
         const struct segment *segment = log->segments[n];
         if (!(segment->flags & SEGMENT_CLOSED) ||
             !is_settled(segment, high_watermark, now_ms, keep_ms) ||

@@ -86,7 +86,7 @@ static int remove_files(struct recovery *recovery, int64_t base)
 {
     const struct segment_home *home = recovery->log->home;
     recovery->log->dir_dirty = true;
-    return segment_remove_files(home->disk, home->dir, base);
+    return segment_remove_files(home->disk, NULL, home->dir, base);
 }
 
 static int list_segments(struct recovery *recovery)

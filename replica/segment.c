@@ -60,8 +60,10 @@ void segment_unref(struct segment *segment)
 {
     if (segment == NULL || atomic_fetch_sub(&segment->refs, 1) != 1)
         return;
-    file_cache_drop(segment->home->files, &segment->text);
-    file_cache_drop(segment->home->files, &segment->index);
+    void (*drop)(struct file_cache * cache, struct file_cache_file * *slot) =
+        atomic_load(&segment->retired) ? file_cache_drop_removed : file_cache_drop;
+    drop(segment->home->files, &segment->text);
+    drop(segment->home->files, &segment->index);
     segment_home_unref(segment->home);
     free(segment);
 }
@@ -277,7 +279,17 @@ void segment_restamp(struct segment *segment, bool closed)
     segment_unpin(segment, text);
 }
 
-int segment_remove_files(const struct disk *disk, const char *dir, int64_t base_offset)
+static int remove_name(const struct disk *disk, struct file_cache *files,
+                       const char *path)
+{
+    int held = file_cache_hold(files, path);
+    int rc = disk->ops->unlink(disk, path);
+    file_cache_let_go(files, held);
+    return rc == -ENOENT ? 0 : rc;
+}
+
+int segment_remove_files(const struct disk *disk, struct file_cache *files,
+                         const char *dir, int64_t base_offset)
 {
     size_t size = strlen(dir) + SEGMENT_PATH_EXTRA;
     char text[size], index[size], deleted[size];
@@ -289,9 +301,6 @@ int segment_remove_files(const struct disk *disk, const char *dir, int64_t base_
     int rc = disk->ops->rename(disk, index, deleted);
     if (rc != 0 && rc != -ENOENT)
         return rc;
-    rc = disk->ops->unlink(disk, text);
-    if (rc != 0 && rc != -ENOENT)
-        return rc;
-    rc = disk->ops->unlink(disk, deleted);
-    return rc == -ENOENT ? 0 : rc;
+    rc = remove_name(disk, files, text);
+    return rc != 0 ? rc : remove_name(disk, files, deleted);
 }

@@ -105,8 +105,10 @@ int segment_flush(struct segment *segment);
 /* Lets the verified map survive the change between live and closed. [append lock] */
 void segment_restamp(struct segment *segment, bool closed);
 
-/* Removes its files so that a crash in between is finished by the next open. */
-int segment_remove_files(const struct disk *disk, const char *dir, int64_t base_offset);
+/* Removes its files so that a crash in between is finished by the next open. Their
+ * space is freed later, see file_cache_hold(); at once with `files` NULL. */
+int segment_remove_files(const struct disk *disk, struct file_cache *files,
+                         const char *dir, int64_t base_offset);
 
 /* A range of offsets that turned out to be bad. */
 struct segment_bad {

@@ -453,6 +453,26 @@ static void test_an_error_at_each_step(void **state)
     }
 }
 
+/* Appends wait for the switch: not for the space of what was replaced. */
+static void test_space_is_freed_later(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct compact_result result;
+    rig_make(&rig, 5);
+    for (int i = 0; i < 200; i++)
+        append_random(&rig, 4);
+    flush(&rig);
+    int64_t freed = fake_disk_freed(rig.log.fake);
+    assert_int_equal(compact(&rig, &result), 0);
+    /* The note of what is to be replaced by what is gone. */
+    assert_in_range(fake_disk_freed(rig.log.fake) - freed, 0, 1024);
+    assert_true(result.bytes_before > 4096);
+    file_cache_free_space(rig.log.files);
+    assert_true(fake_disk_freed(rig.log.fake) - freed > result.bytes_before);
+    rig_remove(&rig);
+}
+
 static void test_damage_is_found_and_changes_nothing(void **state)
 {
     (void)state;
@@ -610,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_producers_keep_their_sequence),
         cmocka_unit_test(test_a_crash_at_each_step),
         cmocka_unit_test(test_an_error_at_each_step),
+        cmocka_unit_test(test_space_is_freed_later),
         cmocka_unit_test(test_damage_is_found_and_changes_nothing),
         cmocka_unit_test(test_many_rewrites_of_one_key_stay_small),
         cmocka_unit_test(test_the_cleaner),

@@ -150,6 +150,49 @@ static void test_memo_goes_with_the_file(void **state)
     finish(&fixture);
 }
 
+static void make_file(struct fixture *fixture, const char *path)
+{
+    const struct disk *disk = &fixture->fake->disk;
+    int file = disk->ops->open(disk, path, DISK_WRITE | DISK_CREATE);
+    assert_int_equal(disk->ops->pwrite(disk, file, "x", 1, 0), 1);
+    assert_int_equal(disk->ops->close(disk, file), 0);
+}
+
+/* No more than so many; beyond them space is freed at once. */
+static void test_held_files(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture);
+    const struct disk *disk = &fixture.fake->disk;
+    assert_int_equal(file_cache_hold(fixture.cache, "none"), -1);
+    assert_int_equal(file_cache_hold(NULL, "none"), -1);
+    file_cache_let_go(fixture.cache, -1);
+    for (int i = 0; i < FILE_CACHE_HELD_MAX + 2; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "gone-%d", i);
+        make_file(&fixture, path);
+        int held = file_cache_hold(fixture.cache, path);
+        assert_int_equal(disk->ops->unlink(disk, path), 0);
+        file_cache_let_go(fixture.cache, held);
+    }
+    assert_int_equal(fake_disk_freed(fixture.fake), 2);
+    file_cache_free_space(fixture.cache);
+    assert_int_equal(fake_disk_freed(fixture.fake), FILE_CACHE_HELD_MAX + 2);
+
+    struct file_cache_file *file = pin(&fixture, 0);
+    assert_int_equal(disk->ops->pwrite(disk, file->fd, "x", 1, 0), 1);
+    file_cache_unpin(fixture.cache, file);
+    assert_int_equal(disk->ops->unlink(disk, "file-0"), 0);
+    file_cache_drop_removed(fixture.cache, &fixture.slots[0]);
+    file_cache_drop_removed(fixture.cache, &fixture.slots[0]); /* not open any more */
+    assert_int_equal(file_cache_open_count(fixture.cache), 0);
+    assert_int_equal(fake_disk_freed(fixture.fake), FILE_CACHE_HELD_MAX + 2);
+    file_cache_free_space(fixture.cache);
+    assert_int_equal(fake_disk_freed(fixture.fake), FILE_CACHE_HELD_MAX + 3);
+    finish(&fixture);
+}
+
 /* ---- threads --------------------------------------------------------------- */
 
 struct shared {
@@ -207,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_dropped_while_pinned),
         cmocka_unit_test(test_failed_open),
         cmocka_unit_test(test_memo_goes_with_the_file),
+        cmocka_unit_test(test_held_files),
         cmocka_unit_test(test_threads_share_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -369,6 +369,95 @@ static void test_retention_on_a_full_disk(void **state)
     log_rig_remove(&rig);
 }
 
+static int64_t size_on_disk(struct log_rig *rig)
+{
+    struct log_bounds bounds;
+    log_bounds_get(rig->log, &bounds);
+    return bounds.size_bytes;
+}
+
+/* Giving space back takes a filesystem long, and an append waits for whoever drops. */
+static void test_space_is_freed_later(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    make(&rig);
+    fill(&rig, 200);
+    log_rig_check(&rig); /* some files are open, most are not */
+    rig.config.retention_bytes = 8192;
+    log_reconfigure(rig.log, &rig.config);
+    int64_t before = size_on_disk(&rig);
+    int64_t freed = fake_disk_freed(rig.fake);
+    assert_true(log_retain(rig.log, log_rig_end(&rig), rig.now_ms, -1) > 2);
+    assert_int_equal(fake_disk_freed(rig.fake), freed);
+    int64_t gone = before - size_on_disk(&rig);
+    file_cache_free_space(rig.files);
+    assert_int_equal(fake_disk_freed(rig.fake) - freed, gone);
+
+    before = size_on_disk(&rig);
+    freed = fake_disk_freed(rig.fake);
+    assert_int_equal(log_restart(rig.log, 10), 0); /* and its files are there again */
+    assert_int_equal(fake_disk_freed(rig.fake), freed);
+    file_cache_free_space(rig.files);
+    assert_in_range(fake_disk_freed(rig.fake) - freed, before - 4096, before);
+    log_rig_close(&rig);
+    log_rig_remove(&rig);
+}
+
+/* A reader's pin outlasts it, and does not pay for it either. */
+static void test_space_of_what_is_read(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    struct extent extent;
+    make(&rig);
+    fill(&rig, 200);
+    struct log_bounds bounds;
+    log_bounds_get(rig.log, &bounds);
+    assert_int_equal(log_read(rig.log, bounds.start.position, 10, bounds.end.position,
+                              bounds.rewrites, &extent),
+                     0);
+    int64_t freed = fake_disk_freed(rig.fake);
+    assert_int_equal(log_raise_start(rig.log, log_rig_end(&rig)), 0);
+    char text[10];
+    file_cache_free_space(rig.files);
+    int64_t others = fake_disk_freed(rig.fake);
+    assert_true(others > freed);
+    assert_int_equal(disk_read_all(&rig.fake->disk, extent.fd, text, 10, extent.at), 0);
+    assert_memory_equal(text, "0 ", 2);
+    extent_release(&extent);
+    assert_int_equal(fake_disk_freed(rig.fake), others);
+    file_cache_free_space(rig.files);
+    assert_true(fake_disk_freed(rig.fake) > others);
+    log_rig_remove(&rig);
+}
+
+/* Appends get their turn while much expires at once. */
+static void test_retention_goes_in_steps(void **state)
+{
+    (void)state;
+    struct log_rig rig;
+    make(&rig);
+    rig.config.segment_bytes = 64;
+    log_reconfigure(rig.log, &rig.config);
+    fill(&rig, 100);
+    int segments = closed_segments(&rig);
+    assert_in_range(segments, LOG_RETAIN_MAX + 1, 100);
+    rig.config.retention_bytes = 0;
+    log_reconfigure(rig.log, &rig.config);
+    int64_t end = log_rig_end(&rig);
+    int dropped = 0;
+    int rc;
+    do {
+        rc = log_retain(rig.log, end, rig.now_ms, -1);
+        assert_in_range(rc, 1, LOG_RETAIN_MAX);
+        assert_int_equal(closed_segments(&rig), segments - (dropped += rc));
+    } while (rc == LOG_RETAIN_MAX);
+    assert_int_equal(dropped, segments);
+    log_rig_check(&rig);
+    log_rig_remove(&rig);
+}
+
 /* A crash while segments are dropped is no damage. */
 static void test_crash_while_dropping(void **state)
 {
@@ -641,6 +730,9 @@ int main(void)
         cmocka_unit_test(test_active_text_touched),
         cmocka_unit_test(test_short_retention_rolls),
         cmocka_unit_test(test_retention_on_a_full_disk),
+        cmocka_unit_test(test_space_is_freed_later),
+        cmocka_unit_test(test_space_of_what_is_read),
+        cmocka_unit_test(test_retention_goes_in_steps),
         cmocka_unit_test(test_crash_while_dropping),
         cmocka_unit_test(test_raise_start),
         cmocka_unit_test(test_extent_outlives_its_segment),

@@ -88,10 +88,10 @@ static void test_files(void **state)
     assert_int_equal(size_of(&fixture, TEXT), 4);
     assert_int_equal(size_of(&fixture, INDEX), 2 * 64);
     const struct disk *disk = &fixture.fake->disk;
-    assert_int_equal(segment_remove_files(disk, "dir", 42), 0);
+    assert_int_equal(segment_remove_files(disk, NULL, "dir", 42), 0);
     assert_int_equal(size_of(&fixture, TEXT), -ENOENT);
     assert_int_equal(size_of(&fixture, INDEX), -ENOENT);
-    assert_int_equal(segment_remove_files(disk, "dir", 42), 0);
+    assert_int_equal(segment_remove_files(disk, NULL, "dir", 42), 0);
     finish(&fixture);
 }
 

@@ -502,6 +502,26 @@ bool fake_disk_flip(struct fake_disk *fake, const char *path, int64_t bit)
     return true;
 }
 
+static bool has_handle(const struct fake_disk_state *state, size_t inode)
+{
+    for (size_t i = 0; i < state->handle_count; i++) {
+        if (state->handles[i] == (int)inode)
+            return true;
+    }
+    return false;
+}
+
+int64_t fake_disk_freed(const struct fake_disk *fake)
+{
+    const struct fake_disk_state *state = fake->state;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < state->inode_count; i++) {
+        if (!has_name(state, state->inodes[i]) && !has_handle(state, i))
+            bytes += (int64_t)state->inodes[i]->live.size;
+    }
+    return bytes;
+}
+
 struct fake_disk *fake_disk_new(uint64_t seed)
 {
     struct fake_disk *fake = calloc(1, sizeof *fake);

@@ -45,6 +45,9 @@ void fake_disk_process_crash(struct fake_disk *fake);
 /* Flips a bit of a file, flushed or not. false: no such file or bit. */
 bool fake_disk_flip(struct fake_disk *fake, const char *path, int64_t bit);
 
+/* Bytes of the files that have neither a name nor an open handle any more. */
+int64_t fake_disk_freed(const struct fake_disk *fake);
+
 /* A number below n, from the seed. */
 uint64_t fake_disk_random(struct fake_disk *fake, uint64_t n);
 
