@@ -1,6 +1,7 @@
 #include "coord/health.h"
 
 #include "coord/admin_work.h"
+#include "coord/few_replicas.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -242,6 +243,14 @@ static void find_reassignments(const struct finder *finder)
     admin_work_free(&work);
 }
 
+static void find_few_replicas(const struct finder *finder, const struct topic *topic)
+{
+    struct few_replicas few;
+
+    if (few_replicas_find(finder->snapshot, topic, &few))
+        finder->fn(finder->arg, "few-replicas", topic->name, few.what, few.what_to_do);
+}
+
 static void find_in_session(const struct finder *finder,
                             const struct store_status *status)
 {
@@ -273,6 +282,7 @@ void health_find(const struct snapshot *snapshot, const struct store_status *sta
             find_in_partition(&finder, topic, p);
             find_loss(&finder, topic, p);
         }
+        find_few_replicas(&finder, topic);
     }
     find_dead_nodes(&finder);
     find_reassignments(&finder);

@@ -1,7 +1,8 @@
 /*
  * What is wrong with the cluster, as a snapshot and the store's status tell it: dead
  * nodes that hold replicas, partitions without a leader, below their minimum of in-sync
- * replicas or with fewer than assigned, elections that may have lost messages,
+ * replicas or with fewer than assigned, internal topics with fewer than there could be,
+ * elections that may have lost messages,
  * reassignments that run, a lost session. (A store out of reach is told by the store,
  * which knows why.) Kept in `problems`, where each keeps
  * the time since when; what has healed is taken out.

@@ -41,3 +41,38 @@ replicas_are() { # MOUNT REPLICAS
     [ ! -e "$C/data/n4/stray" ]
     wait_for 20 no_problems
 }
+
+few_replicas() { # of internal topics, as node 1 tells
+    grep 'kind=few-replicas __consumer_offsets' "$C/n1/cluster/problems"
+}
+
+offsets_replicas_are() { # COUNT in each partition
+    local p
+    for p in {0..15}; do
+        [ "$(jq '.isr | length' "$C/n1/topics/__consumer_offsets/$p/state")" = "$1" ] || return 1
+    done
+}
+
+@test "what groups have read is kept once while one node is alone; problems tells how to keep it thrice" {
+    fresh_cluster 1
+    mkdir "$C/n1/topics/t"
+    seq 100 >>"$C/n1/topics/t/0/log"
+    wait_for 20 eval 'echo 40 >"$C/n1/groups/g/offsets/t/0"'
+    offsets_replicas_are 1
+    no_problems
+    bring_up 3
+    wait_for 20 few_replicas
+    local command
+    command=$(few_replicas | sed 's/.*run in bash, in the mount: //')
+    (cd "$C/n1" && within 30 bash -c "$command")
+    reassign t n1 '[1,2,3]'
+    wait_for 60 offsets_replicas_are 3
+    wait_for 20 replicas_are n1 '[1,2,3]'
+    wait_for 20 no_problems
+    # The node that was alone is not needed any more.
+    "$CLUSTER" kill 1
+    wait_for 30 eval '[ "$(cat "$C/n2/groups/g/offsets/t/0" 2>/dev/null)" = 40 ]'
+    wait_for 20 eval 'echo 41 >"$C/n3/groups/g/offsets/t/0"'
+    "$CLUSTER" start 1
+    wait_for 20 no_problems
+}

@@ -16,6 +16,7 @@ struct fixture {
     struct problems *problems;
     struct health *health;
     int64_t now_ms;
+    const char *name; /* of the next topic; NULL: t */
     char found[4096]; /* "kind subject: what\n" of health_find */
 };
 
@@ -70,7 +71,8 @@ static void set_partition(struct fixture *f, const int32_t *replicas,
         .lossy_epoch = -1,
         .loss = PARTITION_LOSS_NONE,
     };
-    snprintf(topic->topic.name, sizeof(topic->topic.name), "t");
+    snprintf(topic->topic.name, sizeof(topic->topic.name), "%s",
+             f->name ? f->name : "t");
     topic->topic.partition_count = 1;
     topic->topic.partitions = topic->infos;
     topic_config_defaults(&topic->topic.config);
@@ -244,6 +246,70 @@ static void test_reassignments(void **state)
     assert_string_equal(find(f, &reachable), "");
 }
 
+static void collect_advice(void *arg, const char *kind, const char *subject,
+                           const char *what, const char *what_to_do)
+{
+    struct fixture *f = arg;
+
+    (void)what;
+    if (strcmp(kind, "few-replicas") == 0 && strcmp(subject, "__t") == 0)
+        snprintf(f->found, sizeof(f->found), "%s", what_to_do);
+}
+
+static void set_internal(struct fixture *f, const int32_t *replicas)
+{
+    f->name = "__t";
+    set_partition(f, replicas, replicas, none, replicas[0]);
+    f->topic->topic.config.min_insync_replicas = 1;
+}
+
+/* Of a topic that nobody made, nobody chose how many replicas it has. */
+static void test_internal_topic_with_few_replicas(void **state)
+{
+    struct fixture *f = *state;
+    const int32_t later[] = {1, 2, 3, 4, 5}, third[] = {3, -1};
+
+    set_partition(f, one, one, none, 1); /* a user's own choice */
+    f->topic->topic.config.min_insync_replicas = 1;
+    assert_string_equal(find(f, &reachable), "");
+
+    set_internal(f, all);
+    assert_string_equal(find(f, &reachable), "");
+    set_internal(f, third);
+    expect(f, "few-replicas __t: 1 of 1 partitions have fewer than 3 replicas, the "
+              "least 1: ");
+    set_brokers(f, later, 5);
+    f->found[0] = '\0';
+    health_find(f->snapshot, &reachable, collect_advice, f);
+    assert_string_equal(
+        f->found, "run in bash, in the mount: r=(3,1,2 1,2,3 2,3,1); for p in {0..0}; "
+                  "do echo '{\"version\":1,\"partitions\":[{\"topic\":\"__t\","
+                  "\"partition\":'$p',\"replicas\":['${r[p%3]}']}]}' > "
+                  "cluster/admin/reassign_partitions; done");
+
+    set_brokers(f, later, 2);
+    set_internal(f, two);
+    assert_string_equal(find(f, &reachable), "");
+    set_internal(f, one);
+    expect(f, "few-replicas __t: 1 of 1 partitions have fewer than 2 replicas");
+    struct broker_info client = {.id = 2, .epoch = 10, .client = true};
+    struct broker_info brokers[] = {{.id = 1, .epoch = 10}, client};
+    struct registration registrations[2];
+
+    memset(registrations, 0, sizeof(registrations));
+    assert_int_equal(snapshot_set_brokers(f->snapshot, brokers, registrations, 2), 0);
+    assert_string_equal(find(f, &reachable), "");
+
+    set_brokers(f, all, 3);
+    assert_int_equal(
+        snapshot_set_text(
+            &f->snapshot->running[ADMIN_REASSIGN],
+            "{\"version\":1,\"partitions\":[{\"topic\":\"__t\",\"partition\":"
+            "0,\"replicas\":[1,2,3],\"original\":[1]}]}"),
+        0);
+    expect(f, "reassigning __t-0: ");
+}
+
 static void expect_shown(struct fixture *f, const char *part, bool there)
 {
     struct buf buf;
@@ -306,6 +372,7 @@ int main(void)
         HEALTH_TEST(test_losses),
         HEALTH_TEST(test_session_and_controller),
         HEALTH_TEST(test_reassignments),
+        HEALTH_TEST(test_internal_topic_with_few_replicas),
         HEALTH_TEST(test_shown_when_it_lasts_and_cleared_when_healed),
     };
 
