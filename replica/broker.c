@@ -77,13 +77,13 @@ int broker_copies(struct broker *broker, struct partition ***out, size_t *count)
     return list_of(broker, true, out, count);
 }
 
-size_t broker_failed_count(struct broker *broker)
+size_t broker_unopened_count(struct broker *broker)
 {
     size_t count = 0;
     pthread_mutex_lock(&broker->table_lock);
     for (const struct table_entry *entry = broker->table; entry;
          entry = entry->hh.next) {
-        count += !entry->partition && !entry->opening;
+        count += !entry->partition && !entry->copy;
     }
     pthread_mutex_unlock(&broker->table_lock);
     return count;
@@ -287,7 +287,7 @@ static void settle(struct broker *broker, bool all_open)
     size_t count = 0;
     struct partition **list = NULL;
     bool all_flushed = broker_partitions(broker, &list, &count) == 0 && all_open &&
-                       broker_failed_count(broker) == 0;
+                       broker_unopened_count(broker) == 0;
     for (size_t i = 0; i < count; i++) {
         if (partition_flush_now(list[i])) {
             all_flushed = false;
@@ -319,6 +319,7 @@ void broker_stop(struct broker *broker)
     interrupt(broker, partition_interrupt);
     bool all_open = !broker_is_opening(broker);
     broker_openers_stop(broker);
+    broker_retry_stop(broker);
     flusher_stop(broker->flusher);
     broker->flusher = NULL;
     settle(broker, all_open);

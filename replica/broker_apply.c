@@ -111,9 +111,9 @@ static int open_partition(struct broker *broker,
 }
 
 /* A partition that could not be opened (NULL) has an entry, too: what the checkpoint
- * says of it must not be lost. */
+ * says of it must not be lost, and it is tried again. */
 static int add_to_table(struct broker *broker, const struct partition_key *key,
-                        struct partition *partition)
+                        struct partition *partition, bool copy, int error)
 {
     pthread_mutex_lock(&broker->table_lock);
     struct table_entry *entry = broker_find_entry(broker, key);
@@ -126,6 +126,9 @@ static int add_to_table(struct broker *broker, const struct partition_key *key,
     }
     if (entry) {
         entry->partition = partition;
+    }
+    if (entry && !partition) {
+        broker_retry_later(broker, entry, copy, error);
     }
     bool interrupted = broker->interrupted;
     pthread_mutex_unlock(&broker->table_lock);
@@ -141,15 +144,21 @@ static void note_failure(struct broker *broker, const struct topic *topic,
     char subject[TOPIC_NAME_MAX + 16];
     (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
     problems_set(broker->params.problems, "offline", subject, err_text(error),
-                 "mend what it says, then unmount and mount again");
+                 "mend what it says; it is tried again by itself");
 }
 
-struct partition *broker_open_partition(struct broker *broker,
-                                        const struct cluster_snapshot *snapshot,
-                                        const struct topic *topic, int32_t index)
+bool broker_is_here(const struct broker *broker, const struct topic *topic,
+                    int32_t index)
+{
+    const struct partition_info *info = &topic->partitions[index];
+    return replica_ids_list(info->replicas, info->replica_count, broker->self);
+}
+
+static int open_replica(struct broker *broker, const struct cluster_snapshot *snapshot,
+                        const struct topic *topic, int32_t index,
+                        struct partition **out)
 {
     struct topic_id found;
-    struct partition *partition = NULL;
     char *dir = partition_dir(broker, topic->name, index);
     if (dir && broker_dir_topic_id(dir, &found) == 0 &&
         !topic_id_equal(&found, &topic->id)) {
@@ -157,22 +166,46 @@ struct partition *broker_open_partition(struct broker *broker,
                          "the directory belongs to another topic of this name");
     }
     int rc =
-        dir ? open_partition(broker, snapshot, topic, index, dir, false, &partition)
-            : -ENOMEM;
+        dir ? open_partition(broker, snapshot, topic, index, dir, false, out) : -ENOMEM;
+    free(dir);
+    return rc;
+}
+
+static int open_copy(struct broker *broker, const struct cluster_snapshot *snapshot,
+                     const struct topic *topic, int32_t index, struct partition **out)
+{
+    char *dir = broker_remote_dir(broker, topic->name, index);
+    int rc =
+        dir ? open_partition(broker, snapshot, topic, index, dir, true, out) : -ENOMEM;
+    free(dir);
+    return rc;
+}
+
+int broker_open_partition(struct broker *broker,
+                          const struct cluster_snapshot *snapshot,
+                          const struct topic *topic, int32_t index,
+                          struct partition **out)
+{
+    *out = NULL;
+    int rc = broker_is_here(broker, topic, index)
+                 ? open_replica(broker, snapshot, topic, index, out)
+                 : open_copy(broker, snapshot, topic, index, out);
     if (rc) {
         note_failure(broker, topic, index, rc);
     } else {
-        problems_clear(broker->params.problems, "offline", partition->name);
+        problems_clear(broker->params.problems, "offline", (*out)->name);
     }
-    free(dir);
-    return partition;
+    return rc;
 }
 
 static void open_one(struct broker *broker, const struct cluster_snapshot *snapshot,
                      const struct topic *topic, int32_t index)
 {
-    /* What this start found after a crash may need long; new partitions do not. */
-    bool later = !broker->snapshot && broker->params.datadir->recovery != LOG_CLEAN;
+    /* What this start found after a crash may need long; new partitions do not, nor do
+     * copies, which begin empty. */
+    bool here = broker_is_here(broker, topic, index);
+    bool later =
+        here && !broker->snapshot && broker->params.datadir->recovery != LOG_CLEAN;
     int rc = later ? broker_open_later(broker, snapshot, topic, index) : 0;
     if (rc) {
         note_failure(broker, topic, index, rc);
@@ -181,30 +214,14 @@ static void open_one(struct broker *broker, const struct cluster_snapshot *snaps
         return;
     }
     struct partition_key key;
-    partition_key_init(&key, &topic->id, index);
-    struct partition *partition = broker_open_partition(broker, snapshot, topic, index);
-    rc = add_to_table(broker, &key, partition);
-    if (rc) {
-        note_failure(broker, topic, index, rc);
-        partition_unref(partition);
-    }
-}
-
-static void open_remote(struct broker *broker, const struct cluster_snapshot *snapshot,
-                        const struct topic *topic, int32_t index)
-{
     struct partition *partition = NULL;
-    struct partition_key key;
-    char *dir = broker_remote_dir(broker, topic->name, index);
-    int rc = dir ? open_partition(broker, snapshot, topic, index, dir, true, &partition)
-                 : -ENOMEM;
     partition_key_init(&key, &topic->id, index);
-    rc = rc ? rc : add_to_table(broker, &key, partition);
+    rc = broker_open_partition(broker, snapshot, topic, index, &partition);
+    rc = add_to_table(broker, &key, partition, !here, rc);
     if (rc) {
         note_failure(broker, topic, index, rc);
         partition_unref(partition);
     }
-    free(dir);
 }
 
 static struct partition *
@@ -220,25 +237,28 @@ static void replace_remote(struct broker *broker,
     open_one(broker, snapshot, topic, index);
 }
 
+void broker_apply_partition(struct broker *broker,
+                            const struct cluster_snapshot *snapshot,
+                            const struct topic *topic, int32_t index)
+{
+    bool opening = false;
+    struct partition *partition = broker_look_up(broker, &topic->id, index, &opening);
+    bool here = broker_is_here(broker, topic, index);
+    if (partition && partition->copy && here) {
+        replace_remote(broker, snapshot, topic, index);
+    } else if (partition) {
+        partition_update(partition, snapshot, topic);
+    } else if (!opening && (here || broker->replication)) {
+        open_one(broker, snapshot, topic, index);
+    }
+    partition_unref(partition);
+}
+
 static void apply_topic(struct broker *broker, const struct cluster_snapshot *snapshot,
                         const struct topic *topic)
 {
     for (int32_t index = 0; index < topic->partition_count; index++) {
-        bool opening = false;
-        struct partition *partition =
-            broker_look_up(broker, &topic->id, index, &opening);
-        const struct partition_info *info = &topic->partitions[index];
-        bool here = replica_ids_list(info->replicas, info->replica_count, broker->self);
-        if (partition && partition->copy && here) {
-            replace_remote(broker, snapshot, topic, index);
-        } else if (partition) {
-            partition_update(partition, snapshot, topic);
-        } else if (!opening && here) {
-            open_one(broker, snapshot, topic, index);
-        } else if (!opening && broker->replication) {
-            open_remote(broker, snapshot, topic, index);
-        }
-        partition_unref(partition);
+        broker_apply_partition(broker, snapshot, topic, index);
     }
 }
 
@@ -390,7 +410,7 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
         const struct topic *before =
             broker->snapshot ? cluster_snapshot_topic(broker->snapshot, topic->name)
                              : NULL;
-        if (all ||
+        if (all || !before ||
             topic != before) { /* snapshots share the topics that did not change */
             apply_topic(broker, snapshot, topic);
         }

@@ -35,6 +35,10 @@ struct table_entry {
     struct partition_key key;
     struct partition *partition; /* one reference; NULL while it is not open */
     bool opening;                /* an opener is at it; else NULL: it failed */
+    bool copy;                   /* it failed: of a partition that other nodes keep */
+    int error;                   /* it failed: why */
+    int64_t retry_ms;            /* it failed: when to try again (monotonic) */
+    int64_t delay_ms;            /* it failed: after how long that is */
     UT_hash_handle hh;
 };
 
@@ -66,13 +70,17 @@ struct broker {
     struct table_entry *table;  /* [table_lock] */
     struct partition *dead;     /* [table_lock] nobody uses them; by next_dead */
     bool interrupted;           /* [table_lock] new partitions are interrupted too */
-    atomic_uint opening;        /* entries of that state; changes under [table_lock] */
+    atomic_uint opening;        /* entries that are opened for the first time; changes
+                                 * under [table_lock] */
     struct open_job *open_jobs; /* [table_lock] not yet begun */
     struct open_waiter *open_waiters; /* [table_lock] */
     _Atomic int64_t applied_revision; /* of the cluster's snapshots, the last applied */
     pthread_cond_t opened;            /* [table_lock] `opening` fell */
     pthread_t openers[BROKER_OPENERS]; /* [start and stop] */
     unsigned opener_count;             /* [start and stop] */
+    pthread_t retrier;                 /* [maintenance thread; stop] */
+    bool has_retrier;                  /* [maintenance thread; stop] to be joined */
+    bool retrying;                     /* [table_lock] the retrier takes jobs */
 
     pthread_t maintenance; /* [const] */
     pthread_mutex_t maintenance_lock;
@@ -93,8 +101,8 @@ struct partition *broker_look_up(struct broker *broker, const struct topic_id *t
                                  int32_t index, bool *opening);
 /* Ends the waits in a partition, but not of those that topicfs keeps for itself. */
 void broker_interrupt_one(struct partition *partition);
-/* Partitions of this node that could not be opened. */
-size_t broker_failed_count(struct broker *broker);
+/* Replicas of this node that are not open. */
+size_t broker_unopened_count(struct broker *broker);
 
 /* [table_lock] NULL if there is none. */
 struct table_entry *broker_find_entry(struct broker *broker,
@@ -103,16 +111,34 @@ struct table_entry *broker_find_entry(struct broker *broker,
 /* broker_open.c: opening after a crash. */
 int broker_open_later(struct broker *broker, const struct cluster_snapshot *snapshot,
                       const struct topic *topic, int32_t index);
+/* [table_lock] The same for a partition whose opening failed, and has an entry. */
+int broker_open_again(struct broker *broker, const struct cluster_snapshot *snapshot,
+                      struct table_entry *entry);
 int broker_openers_start(struct broker *broker);
 void broker_openers_stop(struct broker *broker);
+/* Does the jobs until there is none; *running is false then. */
+void broker_open_jobs(struct broker *broker, bool *running);
 void broker_release_open_waiters(struct broker *broker);
 /* Those of one partition. */
 void broker_release_waiters_of(struct broker *broker, const struct partition_key *key);
 
-/* Opens one partition; NULL and a line in problems if that failed. Any thread. */
-struct partition *broker_open_partition(struct broker *broker,
-                                        const struct cluster_snapshot *snapshot,
-                                        const struct topic *topic, int32_t index);
+/* Opens one partition: the replica of this node, or where it has none, the copy. On an
+ * error, which is in problems then, *out is NULL. Any thread. */
+int broker_open_partition(struct broker *broker,
+                          const struct cluster_snapshot *snapshot,
+                          const struct topic *topic, int32_t index,
+                          struct partition **out);
+
+/* broker_retry.c: logs that could not be opened are tried again. */
+/* [table_lock] One failed just now. */
+void broker_retry_later(const struct broker *broker, struct table_entry *entry,
+                        bool copy, int error);
+/* Sets those going that are due. [maintenance thread] */
+void broker_retry_due(struct broker *broker);
+void broker_retry_stop(struct broker *broker);
+/* Of what can't be opened, others are to lead; and what is bad is fetched anew.
+ * [the keeper's thread] Blocks on the store. */
+void broker_give_way(struct broker *broker);
 
 /* broker_remote.c: partitions that other nodes keep, and the copies of them, which live
  * in <data>/observers and never survive a process. */
@@ -125,6 +151,12 @@ void broker_remotes_tend(struct broker *broker);
 
 /* broker_apply.c: brings the partitions in line with a snapshot. */
 void broker_apply(void *broker, const struct cluster_snapshot *snapshot);
+/* One partition. [change_lock] */
+void broker_apply_partition(struct broker *broker,
+                            const struct cluster_snapshot *snapshot,
+                            const struct topic *topic, int32_t index);
+bool broker_is_here(const struct broker *broker, const struct topic *topic,
+                    int32_t index);
 
 /*
  * broker_carry.c: where the store is shared and the data directory has an embedded one,
@@ -148,6 +180,8 @@ void broker_set_aside(struct broker *broker, const char *dir, const char *why);
 /* broker_repair.c: replicas that can't be used. */
 /* Does what is to be done for it now. [the keeper's thread] Blocks on the store. */
 void broker_repair(struct broker *broker, struct partition *partition);
+/* Moves what can't be opened to replaced/, for what is fetched anew. */
+int broker_replace_dir(struct broker *broker, const struct topic *topic, int32_t index);
 /* What earlier processes left: that it is due; what it was before it was begun anew. */
 bool broker_is_noted_unusable(const struct broker *broker,
                               const struct topic_id *topic_id, int32_t index);

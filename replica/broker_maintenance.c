@@ -55,7 +55,7 @@ static int add_unopened(struct checkpoint *checkpoint, struct broker *broker)
         struct partition_key key;
         partition_key_init(&key, &known->topic_id, known->partition);
         const struct table_entry *entry = broker_find_entry(broker, &key);
-        if (entry ? !entry->partition : all) {
+        if (entry ? !entry->partition && !entry->copy : all) {
             rc = checkpoint_add(checkpoint, known);
         }
     }
@@ -68,7 +68,7 @@ static void mark_recovered(struct broker *broker)
 {
     bool told = !broker->replication || atomic_load(&broker->told);
     if (!broker->marked && told && !broker_is_opening(broker) &&
-        broker_failed_count(broker) == 0) {
+        broker_unopened_count(broker) == 0) {
         broker->marked = datadir_mark(broker->params.datadir, DATADIR_RUNNING) == 0;
     }
 }
@@ -238,6 +238,7 @@ static void *maintenance_main(void *arg)
         broker_bury(broker);
         if (retention) {
             broker_remotes_tend(broker);
+            broker_retry_due(broker);
             retention_ms = now_ms;
         }
         if (now_ms - checkpoint_ms >= CHECKPOINT_EVERY_MS) {

@@ -11,6 +11,7 @@
 struct open_job {
     struct partition_key key;
     const struct cluster_snapshot *snapshot; /* one reference; has the topic */
+    bool again;                              /* it failed before */
     struct open_job *prev, *next;
 };
 
@@ -105,16 +106,21 @@ void broker_release_waiters_of(struct broker *broker, const struct partition_key
 }
 
 /* `partition` NULL: it could not be opened; its entry tells so. */
-static void publish(struct broker *broker, const struct partition_key *key,
-                    struct partition *partition)
+static void publish(struct broker *broker, const struct open_job *job,
+                    struct partition *partition, bool copy, int error)
 {
     pthread_mutex_lock(&broker->table_lock);
-    struct table_entry *entry = broker_find_entry(broker, key);
+    struct table_entry *entry = broker_find_entry(broker, &job->key);
     entry->partition = partition;
     entry->opening = false;
-    atomic_fetch_sub(&broker->opening, 1);
+    if (!partition) {
+        broker_retry_later(broker, entry, copy, error);
+    }
+    if (!job->again) {
+        atomic_fetch_sub(&broker->opening, 1);
+    }
     bool interrupted = broker->interrupted;
-    struct open_waiter *taken = take_waiters(broker, key);
+    struct open_waiter *taken = take_waiters(broker, &job->key);
     pthread_cond_broadcast(&broker->opened);
     pthread_mutex_unlock(&broker->table_lock);
     if (partition && interrupted) {
@@ -123,20 +129,15 @@ static void publish(struct broker *broker, const struct partition_key *key,
     call_waiters(taken);
 }
 
-/* Settings or leadership may have changed while the partition was opened. */
+/* Settings, leadership or who has a replica may have changed while it was opened. */
 static void catch_up(struct broker *broker, const struct open_job *job,
                      const struct topic *opened_as)
 {
     pthread_mutex_lock(&broker->change_lock);
     const struct topic *now =
         cluster_snapshot_topic_by_id(broker->snapshot, &job->key.topic_id);
-    struct partition *partition =
-        now && now != opened_as
-            ? broker_partition(broker, &job->key.topic_id, job->key.index)
-            : NULL;
-    if (partition) {
-        partition_update(partition, broker->snapshot, now);
-        partition_unref(partition);
+    if (now && now != opened_as) {
+        broker_apply_partition(broker, broker->snapshot, now, job->key.index);
     }
     pthread_mutex_unlock(&broker->change_lock);
 }
@@ -145,10 +146,12 @@ static void run_job(struct broker *broker, struct open_job *job, bool stopping)
 {
     const struct topic *topic =
         cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
-    struct partition *partition =
-        stopping ? NULL
-                 : broker_open_partition(broker, job->snapshot, topic, job->key.index);
-    publish(broker, &job->key, partition);
+    struct partition *partition = NULL;
+    bool copy = !broker_is_here(broker, topic, job->key.index);
+    int rc = stopping ? -ECANCELED
+                      : broker_open_partition(broker, job->snapshot, topic,
+                                              job->key.index, &partition);
+    publish(broker, job, partition, copy, rc);
     if (partition) {
         catch_up(broker, job, topic);
     }
@@ -156,22 +159,55 @@ static void run_job(struct broker *broker, struct open_job *job, bool stopping)
     free(job);
 }
 
-static void *opener_main(void *arg)
+void broker_open_jobs(struct broker *broker, bool *running)
 {
-    struct broker *broker = arg;
     for (;;) {
         pthread_mutex_lock(&broker->table_lock);
         struct open_job *job = broker->open_jobs;
         if (job) {
             DL_DELETE(broker->open_jobs, job);
+        } else {
+            *running = false;
         }
         bool stopping = broker->interrupted;
         pthread_mutex_unlock(&broker->table_lock);
         if (!job) {
-            return NULL;
+            return;
         }
         run_job(broker, job, stopping);
     }
+}
+
+static void *opener_main(void *arg)
+{
+    bool running = true;
+    broker_open_jobs(arg, &running);
+    return NULL;
+}
+
+/* [table_lock] */
+static void add_job(struct broker *broker, const struct cluster_snapshot *snapshot,
+                    struct table_entry *entry, struct open_job *job)
+{
+    entry->opening = true;
+    job->key = entry->key;
+    job->snapshot = cluster_snapshot_ref(snapshot);
+    DL_APPEND(broker->open_jobs, job);
+    if (!job->again) {
+        atomic_fetch_add(&broker->opening, 1);
+    }
+}
+
+int broker_open_again(struct broker *broker, const struct cluster_snapshot *snapshot,
+                      struct table_entry *entry)
+{
+    struct open_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        return -ENOMEM;
+    }
+    job->again = true;
+    add_job(broker, snapshot, entry, job);
+    return 0;
 }
 
 int broker_open_later(struct broker *broker, const struct cluster_snapshot *snapshot,
@@ -185,13 +221,9 @@ int broker_open_later(struct broker *broker, const struct cluster_snapshot *snap
         return -ENOMEM;
     }
     partition_key_init(&entry->key, &topic->id, index);
-    entry->opening = true;
-    job->key = entry->key;
-    job->snapshot = cluster_snapshot_ref(snapshot);
     pthread_mutex_lock(&broker->table_lock);
     HASH_ADD(hh, broker->table, key, sizeof entry->key, entry);
-    DL_APPEND(broker->open_jobs, job);
-    atomic_fetch_add(&broker->opening, 1);
+    add_job(broker, snapshot, entry, job);
     pthread_mutex_unlock(&broker->table_lock);
     return 0;
 }

@@ -123,6 +123,9 @@ static int remove_one(void *arg, const char *name)
                                 : is_deleted(removal, name);
     char *path = wanted ? path_in(removal->broker, "replaced", name) : NULL;
     int rc = path ? log_remove(&disk_real, path) : 0;
+    if (rc == -ENOTDIR) { /* whatever it was, a log it was not */
+        rc = disk_real.ops->unlink(&disk_real, path);
+    }
     if (rc) {
         diag(DIAG_WARNING, "%s: not removed: %s", path, err_text(rc));
     }
@@ -207,6 +210,25 @@ static bool is_due(struct broker *broker, struct partition *partition)
     partition->refill_delay_ms = delay_ms < DELAY_MAX_MS ? delay_ms : DELAY_MAX_MS;
     partition->refill_after_ms = now_ms + partition->refill_delay_ms;
     return true;
+}
+
+int broker_replace_dir(struct broker *broker, const struct topic *topic, int32_t index)
+{
+    char name[REPAIR_NAME_SIZE];
+    char subject[TOPIC_NAME_MAX + 16];
+    char *moved = NULL;
+    (void)snprintf(subject, sizeof subject, "%s-%" PRId32, topic->name, index);
+    char *dir = datadir_file(broker->params.datadir, subject);
+    name_of(&topic->id, index, name);
+    int rc = dir ? broker_move_dir(broker, dir, "replaced", name, &moved) : -ENOMEM;
+    if (moved) {
+        rc = 0; /* if not for good */
+        diag(DIAG_INFO, "%s: the log can't be opened, and was moved to %s", subject,
+             moved);
+    }
+    free(moved);
+    free(dir);
+    return rc;
 }
 
 static void note_refill(struct broker *broker, struct partition *partition,

@@ -22,8 +22,22 @@ static void await_openers(struct broker *broker)
     }
 }
 
-static bool is_suspect(struct broker *broker, const struct table_entry *entry,
-                       struct suspect *out)
+/* What nobody else has is not given up because it can't be opened now. */
+static bool is_last(const struct broker *broker,
+                    const struct cluster_snapshot *snapshot,
+                    const struct table_entry *entry)
+{
+    const struct topic *topic =
+        cluster_snapshot_topic_by_id(snapshot, &entry->key.topic_id);
+    struct leadership state;
+    return topic && entry->key.index < topic->partition_count &&
+           partition_info_leadership(&topic->partitions[entry->key.index], &state) ==
+               0 &&
+           leadership_is_last(&state, broker->self);
+}
+
+static bool is_suspect(struct broker *broker, const struct cluster_snapshot *snapshot,
+                       const struct table_entry *entry, struct suspect *out)
 {
     /* Without the checkpoint nobody can tell whether files are missing. */
     bool crashed = broker->params.datadir->recovery == LOG_MACHINE_CRASHED;
@@ -32,7 +46,7 @@ static bool is_suspect(struct broker *broker, const struct table_entry *entry,
                                                          : DOUBT_CUT;
     if (!entry->partition) {
         *out = (struct suspect){.kind = SUSPECT_UNUSABLE, .last_epoch = -1};
-        return true;
+        return !entry->copy && !is_last(broker, snapshot, entry);
     }
     return !entry->partition->copy && partition_suspect(entry->partition, doubt, out);
 }
@@ -41,18 +55,21 @@ static int collect(struct broker *broker, struct suspicion **out, size_t *count)
 {
     const struct table_entry *entry;
     *count = 0;
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(broker->params.cluster);
     pthread_mutex_lock(&broker->table_lock);
     await_openers(broker);
     size_t total = HASH_COUNT(broker->table);
     struct suspicion *list = calloc(total ? total : 1, sizeof *list);
     for (entry = list ? broker->table : NULL; entry; entry = entry->hh.next) {
         struct suspicion *next = &list[*count];
-        if (is_suspect(broker, entry, &next->suspect)) {
+        if (is_suspect(broker, snapshot, entry, &next->suspect)) {
             next->key = entry->key;
             (*count)++;
         }
     }
     pthread_mutex_unlock(&broker->table_lock);
+    cluster_snapshot_put(snapshot);
     *out = list;
     return list ? 0 : -ENOMEM;
 }

@@ -106,6 +106,9 @@ static void look_after_all(struct isr_keeper *keeper, bool silent, bool reread)
 {
     size_t count = 0;
     struct partition **list = NULL;
+    if (reread) {
+        broker_give_way(keeper->params.broker);
+    }
     (void)broker_partitions(keeper->params.broker, &list, &count);
     for (size_t i = 0; i < count; i++) {
         if (reread) {

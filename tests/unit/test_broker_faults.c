@@ -126,6 +126,64 @@ static void test_unopened_log_keeps_what_is_known(void **state)
     assert_int_equal(recovery_of(node), LOG_CLEAN);
 }
 
+static void until_open(struct node *node, const char *topic)
+{
+    bool opened = false;
+    for (int i = 0; i < 1000 && !opened; i++) {
+        struct partition *partition = node_partition(node, topic, 0);
+        opened = partition != NULL;
+        partition_unref(partition);
+        usleep(10000);
+    }
+    assert_true(opened);
+}
+
+/* Nobody has to mount again for it. */
+static void test_unopened_log_is_tried_again(void **state)
+{
+    struct node *node = *state;
+    struct produce_result result;
+    struct partition *partition = node_topic(node, "t", NULL);
+    assert_int_equal(node_append(partition, "a\nb\n", NULL), 0);
+    partition_unref(partition);
+    node_stop(node);
+    run(node, "mv t-0 away && touch t-0");
+    node_start(node);
+    await_opened(node);
+    assert_null(node_partition(node, "t", 0));
+    assert_problems(node, "kind=offline t-0");
+    run(node, "rm t-0 && mv away t-0");
+    until_open(node, "t");
+    assert_problems(node, "");
+    partition = node_partition(node, "t", 0);
+    assert_text(partition, "a\nb\n");
+    assert_int_equal(node_append(partition, "c\n", &result), 0);
+    assert_int_equal(result.base_offset, 2);
+    partition_unref(partition);
+    node_stop(node);
+    assert_int_equal(recovery_of(node), LOG_CLEAN);
+}
+
+/* Also one of a topic that is made while there is no place for it, or that goes
+ * meanwhile. */
+static void test_unopened_log_of_a_new_topic(void **state)
+{
+    struct node *node = *state;
+    char why[256] = "";
+    run(node, "touch t-0 u-0");
+    assert_int_equal(
+        cluster_create_topic(node->cluster, "t", NULL, 0, 0, 0755, why, sizeof why), 0);
+    assert_int_equal(
+        cluster_create_topic(node->cluster, "u", NULL, 0, 0, 0755, why, sizeof why), 0);
+    assert_null(node_partition(node, "t", 0));
+    assert_problems(node, "kind=offline u-0");
+    assert_int_equal(cluster_delete_topic(node->cluster, "u", NULL, 0), 0);
+    run(node, "rm t-0");
+    until_open(node, "t");
+    assert_problems(node, "");
+    run(node, "test -d t-0 && test -f u-0 && rm u-0");
+}
+
 static void test_flush_of_a_deleted_log(void **state)
 {
     struct node *node = *state;
@@ -217,6 +275,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_crash_during_recovery),
         TEST(test_unopened_log_keeps_what_is_known),
+        TEST(test_unopened_log_is_tried_again),
+        TEST(test_unopened_log_of_a_new_topic),
         TEST(test_flush_of_a_deleted_log),
         TEST(test_snapshot_of_a_deleted_log),
         TEST(test_deleted_log_that_can_not_be_moved),

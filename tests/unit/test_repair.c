@@ -229,6 +229,45 @@ static void test_files_lost_while_away(void **state)
     }
 }
 
+/* Recovery can make nothing of it: it is out of the way, and fetched anew. */
+static void test_log_that_can_not_be_opened(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int id = other_than(leader);
+    fill(rig, leader, "t");
+    until_in_isr(rig, leader, "t", id, true);
+    replica_rig_kill(rig, id);
+    replica_rig_run(rig, id, "rm -r t-0 && touch t-0");
+    replica_rig_start(rig, id);
+    until_repaired(rig, id, "t");
+    assert_whole(rig, id, "t");
+}
+
+/* That it can't be opened now does not mean that its messages are given up. */
+static void test_only_copy_can_not_be_opened(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1}");
+    int id = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, id, "t");
+    assert_int_equal(node_append(partition, "a\nb\n", NULL), 0);
+    partition_unref(partition);
+    replica_rig_kill(rig, id);
+    replica_rig_run(rig, id, "mv t-0 away && touch t-0");
+    replica_rig_start(rig, id);
+    rig_until_problem(&rig->cluster, id, "kind=offline t-0", true);
+    assert_true(in_isr(rig, id, "t", id));
+    replica_rig_run(rig, id, "rm t-0 && mv away t-0");
+    rig_until_problem(&rig->cluster, id, "kind=offline t-0", false);
+    partition = replica_rig_partition(rig, id, "t");
+    replica_rig_until_committed(partition, 2);
+    assert_int_equal(node_append(partition, "c\n", NULL), 0);
+    assert_text(partition, "a\nb\nc\n");
+    partition_unref(partition);
+}
+
 /* After a crash all is read once, whoever else does. */
 static void test_found_before_anybody_reads(void **state)
 {
@@ -596,6 +635,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_leader_finds_it_for_a_follower, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_files_lost_while_away, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_log_that_can_not_be_opened, open_rig,
+                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_only_copy_can_not_be_opened, open_rig,
                                         close_rig),
         cmocka_unit_test_setup_teardown(test_found_before_anybody_reads, open_rig,
                                         close_rig),
