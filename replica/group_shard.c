@@ -125,6 +125,7 @@ void group_shard_news(struct group_shard *shard)
     }
     shard->next_tick_ms = 0;
     shard->retry_ms = 0;
+    shard->waits_ms = -1;
     DL_FOREACH(shard->parked, request)
     {
         shard->changed = shard->changed || request->awaits_topic;
@@ -157,8 +158,10 @@ static void append_done(struct produce_waiter *waiter,
 void group_shard_init(struct group_shard *shard, int32_t index,
                       group_append_ended_fn *ended, void *arg)
 {
-    *shard = (struct group_shard){
-        .index = index, .next_tick_ms = INT64_MAX, .parked_until_ms = INT64_MAX};
+    *shard = (struct group_shard){.index = index,
+                                  .next_tick_ms = INT64_MAX,
+                                  .parked_until_ms = INT64_MAX,
+                                  .waits_ms = -1};
     shard->append.waiter.done = append_done;
     shard->append.ended = ended;
     shard->append.arg = arg;
@@ -211,16 +214,29 @@ static bool is_ours(const struct group_shard *shard, const struct group_shard_en
            env->topic->partitions[shard->index].leader == env->snapshot->self;
 }
 
+/* When to look again at a partition that is waited for. */
+static int64_t next_look(const struct group_shard *shard,
+                         const struct group_shard_env *env)
+{
+    int64_t waited_ms = shard->waits_ms < 0 ? 0 : env->now_ms - shard->waits_ms;
+    int64_t pause_ms = waited_ms / SHARD_POLL_PARTS;
+    pause_ms = pause_ms < SHARD_POLL_MS ? SHARD_POLL_MS : pause_ms;
+    return env->now_ms + earlier(pause_ms, SHARD_POLL_MAX_MS);
+}
+
 static void begin(struct group_shard *shard, const struct group_shard_env *env)
 {
     partition_unref(shard->partition);
     shard->partition = NULL;
-    shard->retry_ms = env->now_ms + SHARD_POLL_MS;
+    shard->retry_ms = next_look(shard, env);
     if (!is_ours(shard, env)) {
         return;
     }
     shard->partition = broker_partition(env->broker, &env->topic->id, shard->index);
-    if (shard->partition && partition_lead_get(shard->partition, &shard->lead)) {
+    /* A snapshot from before this leadership may lack topics of which the log has
+     * offsets: they would be taken for deleted. */
+    if (shard->partition && partition_lead_get(shard->partition, &shard->lead) &&
+        shard->lead.leader_epoch <= env->topic->partitions[shard->index].leader_epoch) {
         group_shard_load_begin(shard);
     }
 }
@@ -317,7 +333,7 @@ static int tick(struct group_shard *shard, const struct group_shard_env *env,
     }
     HASH_ITER(hh, shard->groups, entry, next)
     {
-        if (entry->next_ms <= env->now_ms) {
+        if (entry->next_ms <= env->now_ms && records->length < SHARD_RECORDS_BYTES) {
             int rc = group_core_tick(entry->core, &now, records, &entry->next_ms);
             if (rc) {
                 return rc;
@@ -344,12 +360,12 @@ static int carry_out_queue(struct group_shard *shard, const struct group_shard_e
     while (shard->queue && records->length < SHARD_RECORDS_BYTES) {
         struct group_request *request = shard->queue;
         int rc = group_shard_carry_out(shard, env, request, records);
-        if (rc < 0) {
-            return rc;
+        if (rc < 0 || rc == SHARD_REST) {
+            return rc < 0 ? rc : 0;
         }
         DL_DELETE(shard->queue, request);
         shard->queued_ops -= request->head.count;
-        if (rc == 1) {
+        if (rc == SHARD_PARK) {
             park(shard, request);
         } else {
             DL_APPEND(shard->held, request);
@@ -408,7 +424,7 @@ static void unpark(struct group_shard *shard, const struct group_shard_env *env)
         DL_DELETE(shard->parked, request);
         shard->parked_count--;
         request->last = over;
-        if (!request->awaits_topic) {
+        if (over || !request->awaits_topic) {
             request->until_ms = env->now_ms + SHARD_PATIENCE_MS;
         }
         to_queue(shard, request);
@@ -425,13 +441,26 @@ static void expire_queue(struct group_shard *shard, const struct group_shard_env
         if (env->now_ms < request->until_ms) {
             break; /* the oldest is first */
         }
-        if (!request->last) {
-            DL_DELETE(shard->queue, request);
-            shard->queued_ops -= request->head.count;
-            group_request_refuse(request, E_NOT_COORDINATOR,
-                                 "the groups could not be read or changed in time");
-        }
+        DL_DELETE(shard->queue, request);
+        shard->queued_ops -= request->head.count;
+        group_request_refuse(request, E_NOT_COORDINATOR,
+                             "the groups could not be read or changed in time");
     }
+}
+
+/* Whether there is nothing to do until the partition is another. */
+static bool awaits_partition(const struct group_shard *shard,
+                             const struct group_shard_env *env)
+{
+    switch (shard->state) {
+    case SHARD_IDLE:
+        return !shard->in_flight && is_ours(shard, env);
+    case SHARD_LOADING:
+        return shard->load.waits;
+    case SHARD_READY:
+        break;
+    }
+    return !shard->in_flight && !shard->lead.writable;
 }
 
 static int64_t next_step(const struct group_shard *shard,
@@ -441,19 +470,15 @@ static int64_t next_step(const struct group_shard *shard,
     bool runs = shard->state == SHARD_READY && !shard->in_flight;
     next = shard->queue ? earlier(next, shard->queue->until_ms) : next;
     next = runs ? earlier(next, shard->parked_until_ms) : next;
-    if (shard->state == SHARD_IDLE && !shard->in_flight && is_ours(shard, env)) {
-        next = earlier(next, shard->retry_ms);
+    if (awaits_partition(shard, env)) {
+        int64_t look_ms =
+            shard->state == SHARD_IDLE ? shard->retry_ms : next_look(shard, env);
+        return earlier(next, look_ms);
     }
-    if (shard->state == SHARD_LOADING) {
-        next = earlier(next, env->now_ms + (shard->load.waits ? SHARD_POLL_MS : 0));
+    if (shard->state == SHARD_LOADING || (runs && (shard->queue || shard->changed))) {
+        return env->now_ms;
     }
-    if (runs && !shard->lead.writable) {
-        next = earlier(next, env->now_ms + SHARD_POLL_MS);
-    } else if (runs) {
-        next = shard->queue || shard->changed ? env->now_ms
-                                              : earlier(next, shard->next_tick_ms);
-    }
-    return next;
+    return runs ? earlier(next, shard->next_tick_ms) : next;
 }
 
 void group_shard_submit(struct group_shard *shard, const struct group_shard_env *env,
@@ -499,5 +524,10 @@ int64_t group_shard_step(struct group_shard *shard, const struct group_shard_env
         }
     }
     expire_queue(shard, env);
+    if (!awaits_partition(shard, env)) {
+        shard->waits_ms = -1;
+    } else if (shard->waits_ms < 0) {
+        shard->waits_ms = env->now_ms;
+    }
     return next_step(shard, env);
 }

@@ -5,9 +5,14 @@
  *     idle     another node coordinates these groups, or this one not yet
  *     loading  the log is read, up to what was its end when this node began; requests
  *              wait, up to SHARD_PATIENCE_MS
- *     ready    requests are carried out in runs: one run takes all that waits, its
- *              records are one batch, and its answers are held until that is committed;
- *              meanwhile requests wait for the next run
+ *     ready    requests are carried out in runs: one run takes all that waits, or as
+ *              many ops as make SHARD_RECORDS_BYTES; its records are one batch, and its
+ *              answers are held until that is committed; meanwhile requests, and what
+ *              is left of one, wait for the next run
+ *
+ * What it may wait for is the partition: to be led, to be committed as far as its log
+ * goes, to have enough in-sync replicas. Nobody tells of that, so it looks: often at
+ * first and after each change of the cluster, then less and less.
  *
  * A shard falls back to idle whenever it can't be sure of what the log will say: when
  * this node stops leading, an append fails or does not commit in time, or memory is
@@ -30,12 +35,14 @@
 enum {
     SHARD_PATIENCE_MS = 5000,
     SHARD_COMMIT_MS = 10000,       /* until an append is given up */
-    SHARD_RECORDS_BYTES = 1 << 20, /* after so many a run takes no further request */
+    SHARD_RECORDS_BYTES = 1 << 20, /* after so many a run takes no further op */
     SHARD_READ_BYTES = 1 << 20,    /* of the log, between looks at other shards */
     SHARD_OPS_MAX = 100000,        /* that wait */
     SHARD_PARKED_MAX = 20000,
     SHARD_WAIT_MAX_MS = 30000, /* of beats */
-    SHARD_POLL_MS = 10,        /* while it waits for its partition */
+    SHARD_POLL_MS = 10,        /* while it waits for its partition: at first */
+    SHARD_POLL_PARTS = 4,      /* then after such a part of the time that it waits, */
+    SHARD_POLL_MAX_MS = 1000,  /* and at the latest */
     SHARD_PAUSE_MS = 100,      /* behind a failure; doubles up to */
     SHARD_PAUSE_MAX_MS = 5000,
 };
@@ -60,12 +67,13 @@ struct group_request {
     struct group_wire_head head; /* of it */
     struct coordinator_call *call;
     struct group_request *prev, *next;
-    cJSON *answer;         /* owned: held until its run is committed */
-    int64_t until_ms;      /* how long it stays in the list that it is in */
+    cJSON *answer;     /* owned: held until its run is committed */
+    const cJSON *rest; /* ops for a later run; NULL: it is not begun, or all is done */
+    int64_t until_ms;  /* how long it stays in the list that it is in */
     int64_t wait_until_ms; /* of beats that were counted */
     int64_t heard_ms;      /* when those came */
     bool heard;            /* they were; now only their answers are awaited */
-    bool last;             /* to be answered whatever it is */
+    bool last;             /* it is not parked again */
     bool awaits_topic;     /* parked until the snapshot has it */
 };
 /* Takes the object; NULL: no memory, the object is deleted. head is not filled. */
@@ -134,6 +142,7 @@ struct group_shard {
     int64_t next_tick_ms;
     int64_t retry_ms; /* idle: when to look at the partition again */
     int64_t pause_ms; /* rises with each failure in a row */
+    int64_t waits_ms; /* for the partition, since then; -1: it does not */
 };
 
 void group_shard_init(struct group_shard *shard, int32_t index,
@@ -183,9 +192,11 @@ int group_shard_load(struct group_shard *shard, const struct group_shard_env *en
 void group_shard_load_end(struct group_shard *shard);
 
 /*
- * group_shard_run.c: carries a request out. 0: request->answer is made; 1: it is to be
- * parked; -ENOMEM: the groups are not what the log will say, drop them.
+ * group_shard_run.c: carries a request out, or goes on with it. 0: request->answer is
+ * made; or SHARD_PARK: it is to be parked; SHARD_REST: a part of it is left to a later
+ * run; -ENOMEM: the groups are not what the log will say, drop them.
  */
+enum { SHARD_PARK = 1, SHARD_REST = 2 };
 int group_shard_carry_out(struct group_shard *shard, const struct group_shard_env *env,
                           struct group_request *request, struct buf *records);
 /* Whether parked beats have something to be told by now. */

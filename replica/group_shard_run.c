@@ -196,11 +196,11 @@ static bool awaits_topic(const struct group_shard_env *env,
                          const struct group_request *request, const cJSON *item)
 {
     struct group_op op;
-    if (request->last || group_wire_get_op(item, &op)) {
+    if (request->last || group_wire_get_kind(item) != GROUP_OP_JOIN ||
+        group_wire_get_op(item, &op)) {
         return false;
     }
-    bool unknown = op.kind == GROUP_OP_JOIN &&
-                   !cluster_snapshot_topic_by_id(env->snapshot, &op.topic_id) &&
+    bool unknown = !cluster_snapshot_topic_by_id(env->snapshot, &op.topic_id) &&
                    !cluster_snapshot_deleted(env->snapshot, &op.topic_id);
     group_wire_free_op(&op);
     return unknown;
@@ -222,7 +222,36 @@ static int park_beats(const struct group_shard *shard,
     }
     request->heard = true;
     request->until_ms = request->wait_until_ms;
-    return 1;
+    return SHARD_PARK;
+}
+
+/* What a request waits for before it is begun. */
+static bool must_wait(const struct group_shard_env *env, struct group_request *request)
+{
+    const cJSON *item = NULL;
+    request->awaits_topic = false;
+    cJSON_ArrayForEach(item, request->head.ops)
+    {
+        request->awaits_topic =
+            request->awaits_topic || awaits_topic(env, request, item);
+    }
+    return request->awaits_topic;
+}
+
+/* Only memory is fatal. */
+static int do_item(struct task *task, const cJSON *item, bool *beats)
+{
+    struct group_op op;
+    int rc = group_wire_get_op(item, &op);
+    if (rc) {
+        *beats = false;
+        return answer_plain(task, rc, NULL);
+    }
+    *beats = *beats && op.kind == GROUP_OP_BEAT;
+    task->op = &op;
+    rc = do_op(task);
+    group_wire_free_op(&op);
+    return rc;
 }
 
 int group_shard_carry_out(struct group_shard *shard, const struct group_shard_env *env,
@@ -230,38 +259,29 @@ int group_shard_carry_out(struct group_shard *shard, const struct group_shard_en
 {
     struct task task = {
         .shard = shard, .env = env, .request = request, .records = records};
-    const cJSON *item = NULL;
+    const cJSON *item = request->rest;
     size_t before = records->length;
-    bool beats = true;
-    int rc = 0;
+    bool beats = !request->rest;
     /* Who sent a beat that was parked may be dead by the time it is answered. */
     task.now =
         (struct group_env){.now_ms = request->heard ? request->heard_ms : env->now_ms,
                            .wall_ms = env->wall_ms,
                            .snapshot = env->snapshot};
-    request->awaits_topic = false;
-    cJSON_ArrayForEach(item, request->head.ops)
-    {
-        if (awaits_topic(env, request, item)) {
-            request->awaits_topic = true;
-            return 1;
+    if (!item) {
+        if (must_wait(env, request)) {
+            return SHARD_PARK;
         }
+        request->answer = group_wire_answer(0, NULL);
+        item = request->answer ? request->head.ops->child : NULL;
     }
-    request->answer = group_wire_answer(0, NULL);
-    rc = request->answer ? 0 : -ENOMEM;
-    cJSON_ArrayForEach(item, request->head.ops)
-    {
-        struct group_op op;
-        int refused = rc ? rc : group_wire_get_op(item, &op);
-        if (refused) {
-            beats = false;
-            rc = rc ? rc : answer_plain(&task, refused, NULL);
-            continue;
+    request->rest = NULL;
+    int rc = request->answer ? 0 : -ENOMEM;
+    for (; item && !rc; item = item->next) {
+        if (records->length >= SHARD_RECORDS_BYTES) {
+            request->rest = item;
+            return SHARD_REST;
         }
-        beats = beats && op.kind == GROUP_OP_BEAT;
-        task.op = &op;
-        rc = do_op(&task);
-        group_wire_free_op(&op);
+        rc = do_item(&task, item, &beats);
     }
     if (rc) {
         return -ENOMEM;

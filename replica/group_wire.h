@@ -21,8 +21,10 @@
  * or, with wait_ms, beats alone: answered as soon as one of them has an answer other
  * than what the member has seen, or after wait_ms:
  *
- *       {"op":"beat","group":"g","member":"2-17-1","seen":<changes of the last answer,
- * 0>, "released":[{"partition":1,"generation":6}]}
+ *       {"op":"beat","group":"g","member":"2-17-1","seen":0,
+ *        "released":[{"partition":1,"generation":6}]}
+ *
+ * with the "changes" of the last answer, or 0, as "seen".
  *
  * The answer has one entry for each op, in order:
  *
@@ -127,6 +129,8 @@ struct group_op {
     struct group_released *released;
     size_t count; /* of either */
 };
+/* Of an op, or -EBADMSG. */
+int group_wire_get_kind(const cJSON *object);
 /* 0; -EBADMSG; -ENOMEM. */
 int group_wire_get_op(const cJSON *object, struct group_op *out);
 void group_wire_free_op(struct group_op *op);

@@ -221,9 +221,14 @@ static int get_parts(const cJSON *object, struct group_op *op)
     return -EBADMSG;
 }
 
+int group_wire_get_kind(const cJSON *object)
+{
+    return find_name(op_names, OP_KINDS, group_wire_get_text(object, "op"));
+}
+
 int group_wire_get_op(const cJSON *object, struct group_op *out)
 {
-    int kind = find_name(op_names, OP_KINDS, group_wire_get_text(object, "op"));
+    int kind = group_wire_get_kind(object);
     struct group_op op = {.group = group_wire_get_text(object, "group")};
     if (kind < 0) {
         return kind;
