@@ -1,5 +1,6 @@
 /* The topic that keeps the groups. */
 #include "replica/group_coordinator.h"
+#include "replica/group_record.h"
 
 #include <stdio.h>
 
@@ -14,7 +15,7 @@ static const char settings[] =
     "\"max_message_bytes\":%d,\"segment_bytes\":%d,\"retention_ms\":-1,"
     "\"retention_bytes\":-1,\"cleanup_policy\":\"compact\",\"key_delimiter\":\"\\t\","
     "\"unclean_leader_election\":false}";
-enum { LINE_BYTES = 64 << 20, SEGMENT_BYTES = 16 << 20, TEXT_BYTES = 512 };
+enum { SEGMENT_BYTES = 16 << 20, TEXT_BYTES = 512 };
 
 int group_coordinator_ensure_topic(struct cluster *cluster, char *why, size_t why_size)
 {
@@ -26,8 +27,8 @@ int group_coordinator_ensure_topic(struct cluster *cluster, char *why, size_t wh
     if (there) {
         return 0;
     }
-    int length =
-        snprintf(text, sizeof text, settings, GROUP_SHARDS, LINE_BYTES, SEGMENT_BYTES);
+    int length = snprintf(text, sizeof text, settings, GROUP_SHARDS,
+                          GROUP_RECORD_BYTES_MAX, SEGMENT_BYTES);
     int rc = json_parse(text, (size_t)length, &object);
     rc =
         rc ? rc : cluster_create_internal(cluster, GROUPS_TOPIC, object, why, why_size);

@@ -76,7 +76,8 @@ int group_record_split(const char *line, size_t length, struct group_record_key 
 
 static int record_parse(const struct group_record_key *key, cJSON **out)
 {
-    int rc = json_parse(key->value, key->value_length, out);
+    int rc =
+        json_parse_long(key->value, key->value_length, GROUP_RECORD_BYTES_MAX, out);
 
     if (rc == -ENOMEM)
         return rc;

@@ -30,6 +30,7 @@
 
 enum {
     GROUP_RECORD_PARTITIONS_MAX = 100000, /* beyond what a topic can have */
+    GROUP_RECORD_BYTES_MAX = 64 << 20,    /* of a line */
 };
 
 struct group_record_key {

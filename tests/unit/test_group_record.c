@@ -328,6 +328,50 @@ static void test_a_compacted_log_says_the_same(void **state)
     }
 }
 
+/* As many members as a group can have, and what they read of yore. */
+static void test_long_records(void **state)
+{
+    enum { TOPICS = 3000 };
+    struct group_record record = {.generation = 7};
+    struct group_record decoded;
+    struct group_record_key key;
+    struct group_record_topic *topics = calloc(TOPICS, sizeof *topics);
+    struct group_record_member *members = calloc(GROUP_MEMBERS_MAX, sizeof *members);
+    struct buf line;
+
+    (void)state;
+    assert_non_null(topics);
+    assert_non_null(members);
+    group_config_defaults(&record.config);
+    for (int i = 0; i < TOPICS; i++) {
+        (void)snprintf(topics[i].name, TOPIC_NAME_MAX, "%0240d", i);
+        memcpy(topics[i].id.bytes, &i, sizeof i);
+        topics[i].partitions = 1;
+        topics[i].left_ms = i < GROUP_MEMBERS_MAX ? -1 : 1;
+    }
+    for (int i = 0; i < GROUP_MEMBERS_MAX; i++) {
+        (void)snprintf(members[i].id, sizeof members[i].id, "%060d", i);
+        memcpy(members[i].topic, topics[i].name, sizeof members[i].topic);
+        members[i].topic_id = topics[i].id;
+    }
+    record.topics = topics;
+    record.topic_count = TOPICS;
+    record.members = members;
+    record.member_count = GROUP_MEMBERS_MAX;
+    buf_init(&line, GROUP_RECORD_BYTES_MAX);
+    assert_int_equal(group_record_encode("g", &record, &line), 0);
+    assert_true(line.length > 1 << 20);
+    assert_int_equal(group_record_split(line.data, line.length - 1, &key), 0);
+    assert_int_equal(group_record_decode(&key, &record.config, &decoded), 0);
+    assert_int_equal(decoded.generation, 7);
+    assert_int_equal(decoded.member_count, GROUP_MEMBERS_MAX);
+    assert_int_equal(decoded.topic_count, TOPICS);
+    group_record_free(&decoded);
+    buf_free(&line);
+    free(members);
+    free(topics);
+}
+
 static void test_other_lines_are_passed_over(void **state)
 {
     struct group_rig rig;
@@ -357,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_a_compacted_log_says_the_same),
+        cmocka_unit_test(test_long_records),
         cmocka_unit_test(test_other_lines_are_passed_over),
     };
 
