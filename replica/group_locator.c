@@ -7,7 +7,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-enum { RETRY_MS = 50, ANSWER_MS = 3000, PLACES_MAX = 4096 };
+enum { RETRY_MS = 50, RETRY_MAX_MS = 1000, ANSWER_MS = 3000, PLACES_MAX = 4096 };
 
 /* A node that is asked. */
 struct locator_node {
@@ -79,6 +79,8 @@ static void take_waiting(struct group_locator *locator, struct group_search *sea
 void group_locator_find(struct group_locator *locator, struct group_search *search)
 {
     search->retry_ms = 0;
+    search->pause_ms = 0;
+    search->leader = -1;
     put_waiting(locator, search);
 }
 
@@ -115,7 +117,10 @@ static void end_with(struct group_search *search, int error)
 
 static void try_later(struct group_locator *locator, struct group_search *search)
 {
-    search->retry_ms = now_ms(locator) + RETRY_MS;
+    search->pause_ms = search->pause_ms > 0 ? search->pause_ms * 2 : RETRY_MS;
+    search->pause_ms =
+        search->pause_ms < RETRY_MAX_MS ? search->pause_ms : RETRY_MAX_MS;
+    search->retry_ms = now_ms(locator) + search->pause_ms;
     put_waiting(locator, search);
 }
 
@@ -228,34 +233,44 @@ static void send_all(struct group_locator *locator)
 /* ---- running ------------------------------------------------------------------------
  */
 
-static int32_t leader_of(const struct group_locator *locator,
-                         const struct group_place *place, bool *deleted)
+/* Sets search->leader, -1: there is none. false: the topic was deleted. */
+static bool find_leader(const struct group_locator *locator,
+                        struct group_search *search)
 {
-    const struct cluster_snapshot *snapshot = group_client_cluster(locator->client);
-    const struct topic *topic =
-        cluster_snapshot_topic_by_id(snapshot, &place->topic_id);
-    *deleted = topic == NULL;
-    return topic && place->partition >= 0 && place->partition < topic->partition_count
-               ? topic->partitions[place->partition].leader
-               : -1;
+    const struct group_place *place = &search->place;
+    const struct topic *topic = cluster_snapshot_topic_by_id(
+        group_client_cluster(locator->client), &place->topic_id);
+    bool there =
+        topic && place->partition >= 0 && place->partition < topic->partition_count;
+    int32_t leader = there ? topic->partitions[place->partition].leader : -1;
+    int32_t epoch = there ? topic->partitions[place->partition].leader_epoch : -1;
+    if (leader != search->leader || epoch != search->leader_epoch) {
+        search->leader = leader;
+        search->leader_epoch = epoch;
+        search->retry_ms = 0;
+        search->pause_ms = 0;
+    }
+    return topic != NULL;
 }
 
 /* Answered here, given to a node, or waits on; when to look again. */
 static int64_t look_at(struct group_locator *locator, struct group_search *search)
 {
     int64_t now = now_ms(locator);
-    bool deleted = false;
-    int32_t leader = leader_of(locator, &search->place, &deleted);
-    if (deleted || now >= search->deadline_ms) {
+    bool there = find_leader(locator, search);
+    if (!there || now >= search->deadline_ms) {
         take_waiting(locator, search);
-        end_with(search, deleted ? E_TOPIC_DELETED : E_NO_LEADER);
+        end_with(search, there ? E_NO_LEADER : E_TOPIC_DELETED);
         return INT64_MAX;
     }
-    if (leader < 0 || now < search->retry_ms) {
-        int64_t due = leader < 0 ? now + RETRY_MS : search->retry_ms;
-        return due < search->deadline_ms ? due : search->deadline_ms;
+    if (search->leader < 0) {
+        return search->deadline_ms; /* the snapshot that has one brings us here */
     }
-    if (leader == group_client_cluster(locator->client)->self) {
+    if (now < search->retry_ms) {
+        return search->retry_ms < search->deadline_ms ? search->retry_ms
+                                                      : search->deadline_ms;
+    }
+    if (search->leader == group_client_cluster(locator->client)->self) {
         struct group_found found;
         group_locate(locator->params.broker, &search->place, &found);
         take_waiting(locator, search);
@@ -266,7 +281,7 @@ static int64_t look_at(struct group_locator *locator, struct group_search *searc
         end(search, &found);
         return INT64_MAX;
     }
-    struct locator_node *node = node_of(locator, leader);
+    struct locator_node *node = node_of(locator, search->leader);
     if (node && !node->busy && node->count < PLACES_MAX) {
         take_waiting(locator, search);
         search->node = node;

@@ -25,6 +25,9 @@ struct group_search {
     struct locator_node *node; /* it is under way to that */
     struct group_search *prev, *next;
     int64_t retry_ms;
+    int64_t pause_ms; /* doubles while the leader is the same and can't answer */
+    int32_t leader;   /* who that was */
+    int32_t leader_epoch;
     bool waiting;
 };
 
