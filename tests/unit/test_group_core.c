@@ -10,22 +10,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-    static struct group_rig rig;
-
-    group_rig_open(&rig, 3);
-    group_rig_topic(&rig, "t", 4);
-    *state = &rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    group_rig_close(*state);
-    return 0;
-}
-
 static void test_first_member_has_everything(void **state)
 {
     struct group_rig *rig = *state;
@@ -351,34 +335,28 @@ static void test_description(void **state)
     free(expected);
 }
 
+#define TEST(test)                                                                     \
+    cmocka_unit_test_setup_teardown(test, group_rig_setup, group_rig_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_first_member_has_everything, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_hand_over_is_by_release, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_more_members_than_partitions_wait, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_stale_releases_are_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_commits_are_fenced, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_late_commits_are_passed_over, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_new_coordinator_goes_on, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_offsets_are_set_without_members, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_manual_commits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_an_offset_of_a_new_partition, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_settings, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_group_keeps_its_settings, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_removal, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_after_removal_old_members_are_unknown,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused_joins, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_description, setup, teardown),
+        TEST(test_first_member_has_everything),
+        TEST(test_hand_over_is_by_release),
+        TEST(test_more_members_than_partitions_wait),
+        TEST(test_stale_releases_are_nothing),
+        TEST(test_commits_are_fenced),
+        TEST(test_late_commits_are_passed_over),
+        TEST(test_a_new_coordinator_goes_on),
+        TEST(test_offsets_are_set_without_members),
+        TEST(test_manual_commits),
+        TEST(test_an_offset_of_a_new_partition),
+        TEST(test_settings),
+        TEST(test_a_group_keeps_its_settings),
+        TEST(test_removal),
+        TEST(test_after_removal_old_members_are_unknown),
+        TEST(test_refused_joins),
+        TEST(test_description),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

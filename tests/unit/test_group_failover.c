@@ -1,11 +1,10 @@
 /* Coordinators of several nodes: one dies and the next goes on, appends that do not
  * commit, and what nodes ask each other over HTTP. */
-#include "replica/group_routes.h"
 #include "replica/partition_lead.h"
 #include "replica/peer_client.h"
 #include "tests/unit/support/group_desk.h"
+#include "tests/unit/support/groups_nodes.h"
 #include "tests/unit/support/node.h"
-#include "tests/unit/support/replica_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,43 +16,6 @@
 #include <cmocka.h>
 
 enum { NODES = 3, PATIENCE = 3000 };
-
-struct part {
-    struct group_coordinator *coordinator;
-    struct group_routes *routes;
-};
-
-static void start_part(struct replica_rig *rig, int id)
-{
-    struct rig_node *member = &rig->cluster.nodes[id];
-    struct part *part = calloc(1, sizeof *part);
-    char why[256] = "";
-    const struct groups_params params = {.config = &member->config,
-                                         .cluster = member->cluster,
-                                         .broker = rig->nodes[id].broker,
-                                         .problems = member->problems,
-                                         .clock = &rig->clock.clock};
-    assert_non_null(part);
-    assert_int_equal(group_coordinator_start(&params, &part->coordinator), 0);
-    const struct group_routes_params routes = {.config = &member->config,
-                                               .broker = rig->nodes[id].broker,
-                                               .coordinator = part->coordinator};
-    assert_int_equal(group_routes_new(&routes, &part->routes, why, sizeof why), 0);
-    assert_int_equal(group_routes_add(part->routes, rig->nodes[id].server), 0);
-    rig->nodes[id].more = part;
-}
-
-static void stop_part(struct replica_rig *rig, int id)
-{
-    struct part *part = rig->nodes[id].more;
-    group_routes_end(part->routes);
-    group_coordinator_stop(part->coordinator);
-    group_routes_free(part->routes);
-    free(part);
-    rig->nodes[id].more = NULL;
-}
-
-static const struct replica_rig_parts parts = {start_part, stop_part};
 
 /* A group of shard 0. */
 static const char *group_name(void)
@@ -67,7 +29,7 @@ static const char *group_name(void)
 
 static int setup(void **state)
 {
-    struct replica_rig *rig = replica_rig_open_with(NODES, &parts);
+    struct replica_rig *rig = groups_nodes_open(NODES);
     char why[256] = "";
     replica_rig_topic(rig, "t",
                       "{\"partitions\":4,\"replication_factor\":3,\"flush\":\"os\"}");
@@ -92,22 +54,13 @@ static const struct cluster_snapshot *snapshot_of(struct replica_rig *rig, int i
 /* Asks the coordinator of node `at`, in the name of node `from`. */
 static struct group_desk desk_at(struct replica_rig *rig, int at, int from)
 {
-    const struct part *part = rig->nodes[at].more;
     const struct cluster_snapshot *snapshot = snapshot_of(rig, from);
-    struct group_desk desk = {
-        .coordinator = part->coordinator, .node = from, .epoch = snapshot->self_epoch};
+    struct group_desk desk = {.coordinator =
+                                  groups_coordinator(groups_nodes_of(rig, at)),
+                              .node = from,
+                              .epoch = snapshot->self_epoch};
     cluster_snapshot_put(snapshot);
     return desk;
-}
-
-static struct topic_id topic_id(struct replica_rig *rig, int at)
-{
-    const struct cluster_snapshot *snapshot = snapshot_of(rig, at);
-    const struct topic *topic = cluster_snapshot_topic(snapshot, "t");
-    assert_non_null(topic);
-    struct topic_id id = topic->id;
-    cluster_snapshot_put(snapshot);
-    return id;
 }
 
 static int other_than(int a, int b)
@@ -139,7 +92,7 @@ static void the_next_coordinator_goes_on(void **state)
 {
     struct replica_rig *rig = *state;
     const char *group = group_name();
-    const struct topic_id id = topic_id(rig, 1);
+    const struct topic_id id = groups_nodes_topic(rig, 1);
     int leader = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
     int stays = other_than(leader, leader);
     struct group_desk here = desk_at(rig, leader, stays);
@@ -214,7 +167,7 @@ static void what_does_not_commit_is_not_told(void **state)
 {
     struct replica_rig *rig = *state;
     const char *group = group_name();
-    const struct topic_id id = topic_id(rig, 1);
+    const struct topic_id id = groups_nodes_topic(rig, 1);
     int leader = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
     int first = other_than(leader, leader);
     int second = other_than(leader, first);
@@ -267,7 +220,7 @@ static void an_old_coordinator_changes_nothing(void **state)
 {
     struct replica_rig *rig = *state;
     const char *group = group_name();
-    const struct topic_id id = topic_id(rig, 1);
+    const struct topic_id id = groups_nodes_topic(rig, 1);
     int old = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
     int first = other_than(old, old);
     int second = other_than(old, first);
@@ -332,7 +285,7 @@ static void groups_go_on_without_the_store(void **state)
 {
     struct replica_rig *rig = *state;
     const char *group = group_name();
-    const struct topic_id id = topic_id(rig, 1);
+    const struct topic_id id = groups_nodes_topic(rig, 1);
     int leader = replica_rig_leader(rig, 1, GROUPS_TOPIC, -1);
     struct group_desk desk = desk_at(rig, leader, leader);
     struct partition *shard = replica_rig_partition(rig, leader, GROUPS_TOPIC);
@@ -461,7 +414,7 @@ static void leaders_find_places(void **state)
     for (int id = 1; id <= NODES; id++) {
         cJSON *request = group_wire_locate(&sender);
         for (size_t i = 0; i < CASES; i++) {
-            const struct group_place place = {.topic_id = topic_id(rig, 1),
+            const struct group_place place = {.topic_id = groups_nodes_topic(rig, 1),
                                               .kind = cases[i].kind,
                                               .value = cases[i].value};
             assert_int_equal(group_wire_add_place(request, &place), 0);

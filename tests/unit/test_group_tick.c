@@ -12,22 +12,6 @@
 enum { SESSION_MS = 10000 };
 static const int64_t day_ms = 86400000;
 
-static int setup(void **state)
-{
-    static struct group_rig rig;
-
-    group_rig_open(&rig, 3);
-    group_rig_topic(&rig, "t", 4);
-    *state = &rig;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    group_rig_close(*state);
-    return 0;
-}
-
 static void test_silent_members_go(void **state)
 {
     struct group_rig *rig = *state;
@@ -191,22 +175,21 @@ static void test_offsets_that_were_set_expire(void **state)
     group_rig_expect_committed(rig, "t", 2, 9);
 }
 
+#define TEST(test)                                                                     \
+    cmocka_unit_test_setup_teardown(test, group_rig_setup, group_rig_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_silent_members_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_late_beat_does_not_count_twice, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_after_loading_all_were_heard, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_nodes_that_are_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nodes_that_are_news, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_topics_that_are_deleted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_partitions_that_are_added, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_offsets_expire, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_offsets_that_were_set_expire, setup,
-                                        teardown),
+        TEST(test_silent_members_go),
+        TEST(test_a_late_beat_does_not_count_twice),
+        TEST(test_after_loading_all_were_heard),
+        TEST(test_nodes_that_are_gone),
+        TEST(test_nodes_that_are_news),
+        TEST(test_topics_that_are_deleted),
+        TEST(test_partitions_that_are_added),
+        TEST(test_offsets_expire),
+        TEST(test_offsets_that_were_set_expire),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

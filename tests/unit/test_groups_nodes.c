@@ -1,10 +1,9 @@
 /* Members on several nodes: with and without a replica, with their coordinator on
  * another node, and when that one dies. */
 #include "replica/group_coordinator.h"
-#include "replica/group_routes.h"
 #include "tests/unit/support/group_user.h"
+#include "tests/unit/support/groups_nodes.h"
 #include "tests/unit/support/node.h"
-#include "tests/unit/support/replica_rig.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,52 +16,9 @@
 
 enum { NODES = 3, PARTITIONS = 3, LINES = 60, TRIES = 400 };
 
-struct part {
-    struct groups *groups;
-    struct group_routes *routes;
-};
-
-static void start_part(struct replica_rig *rig, int id)
-{
-    struct rig_node *member = &rig->cluster.nodes[id];
-    struct part *part = calloc(1, sizeof *part);
-    char why[256] = "";
-    const struct groups_params params = {.config = &member->config,
-                                         .cluster = member->cluster,
-                                         .broker = rig->nodes[id].broker,
-                                         .problems = member->problems,
-                                         .clock = &rig->clock.clock};
-    assert_non_null(part);
-    assert_int_equal(groups_start(&params, &part->groups), 0);
-    const struct group_routes_params routes = {.config = &member->config,
-                                               .broker = rig->nodes[id].broker,
-                                               .coordinator =
-                                                   groups_coordinator(part->groups)};
-    assert_int_equal(group_routes_new(&routes, &part->routes, why, sizeof why), 0);
-    assert_int_equal(group_routes_add(part->routes, rig->nodes[id].server), 0);
-    rig->nodes[id].more = part;
-}
-
-static void stop_part(struct replica_rig *rig, int id)
-{
-    struct part *part = rig->nodes[id].more;
-    group_routes_end(part->routes);
-    groups_stop(part->groups);
-    group_routes_free(part->routes);
-    free(part);
-    rig->nodes[id].more = NULL;
-}
-
-static const struct replica_rig_parts parts = {start_part, stop_part};
-
-static struct groups *groups_of(struct replica_rig *rig, int id)
-{
-    return ((struct part *)rig->nodes[id].more)->groups;
-}
-
 static int setup(void **state)
 {
-    *state = replica_rig_open_with(NODES, &parts);
+    *state = groups_nodes_open(NODES);
     return 0;
 }
 
@@ -72,27 +28,16 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct topic_id topic_id(struct replica_rig *rig, int id)
-{
-    const struct cluster_snapshot *snapshot =
-        cluster_snapshot_get(rig->cluster.nodes[id].cluster);
-    const struct topic *topic = cluster_snapshot_topic(snapshot, "t");
-    assert_non_null(topic);
-    struct topic_id found = topic->id;
-    cluster_snapshot_put(snapshot);
-    return found;
-}
-
 static struct group_user *join(struct replica_rig *rig, int id)
 {
-    const struct topic_id topic = topic_id(rig, id);
-    return group_user_join(groups_of(rig, id), "g", "t", &topic);
+    const struct topic_id topic = groups_nodes_topic(rig, id);
+    return group_user_join(groups_nodes_of(rig, id), "g", "t", &topic);
 }
 
 /* Through node `id`, whoever leads. */
 static void append(struct replica_rig *rig, int id, int32_t index, const char *lines)
 {
-    const struct topic_id topic = topic_id(rig, id);
+    const struct topic_id topic = groups_nodes_topic(rig, id);
     struct partition *partition = NULL;
     for (int i = 0; i < TRIES && !partition; i++) {
         partition = broker_partition(rig->nodes[id].broker, &topic, index);
@@ -181,10 +126,10 @@ static void test_members_on_all_nodes(void **state)
         assert_int_equal(group_user_sync(users[id - 1]), 0);
     }
     for (int32_t i = 0; i < PARTITIONS; i++) {
-        assert_int_equal(group_user_offset(groups_of(rig, i + 1), "g", i),
+        assert_int_equal(group_user_offset(groups_nodes_of(rig, i + 1), "g", i),
                          LINES / PARTITIONS);
     }
-    cJSON *group = group_user_describe(groups_of(rig, 3), "g", true);
+    cJSON *group = group_user_describe(groups_nodes_of(rig, 3), "g", true);
     for (int32_t i = 0; i < PARTITIONS; i++) {
         int64_t end = 0;
         assert_int_equal(json_get_i64(group_user_entry(group, i), "end", &end), 0);
@@ -261,7 +206,7 @@ static void test_coordinator_dies(void **state)
         }
     }
     for (int32_t i = 0; i < PARTITIONS; i++) {
-        assert_int_equal(group_user_offset(groups_of(rig, live), "g", i),
+        assert_int_equal(group_user_offset(groups_nodes_of(rig, live), "g", i),
                          LINES / PARTITIONS);
     }
     for (int id = 1; id <= NODES; id++) {
@@ -295,8 +240,9 @@ static void test_no_coordinator(void **state)
     replica_rig_kill(rig, 3);
     replica_rig_bury(rig, 2);
     user_call_init(&call);
-    const struct topic_id topic = topic_id(rig, 1);
-    groups_set_offset(groups_of(rig, 1), "other", "t", &topic, 0, 1, -1, &call.call);
+    const struct topic_id topic = groups_nodes_topic(rig, 1);
+    groups_set_offset(groups_nodes_of(rig, 1), "other", "t", &topic, 0, 1, -1,
+                      &call.call);
     for (int i = 0; i < 12; i++) {
         replica_rig_later(rig, 1000);
         rig_pause();

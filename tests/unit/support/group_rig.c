@@ -46,6 +46,24 @@ void group_rig_close(struct group_rig *rig)
     buf_free(&rig->records);
 }
 
+int group_rig_setup(void **state)
+{
+    struct group_rig *rig = malloc(sizeof *rig);
+
+    assert_non_null(rig);
+    group_rig_open(rig, 3);
+    group_rig_topic(rig, "t", 4);
+    *state = rig;
+    return 0;
+}
+
+int group_rig_teardown(void **state)
+{
+    group_rig_close(*state);
+    free(*state);
+    return 0;
+}
+
 /* ---- the cluster --------------------------------------------------------------------
  */
 

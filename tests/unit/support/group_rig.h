@@ -37,6 +37,9 @@ struct group_rig {
 
 void group_rig_open(struct group_rig *rig, int nodes);
 void group_rig_close(struct group_rig *rig);
+/* Fixtures: *state is a rig of three nodes with a topic "t" of four partitions. */
+int group_rig_setup(void **state);
+int group_rig_teardown(void **state);
 
 /* Makes the topic, or gives it so many partitions. */
 void group_rig_topic(struct group_rig *rig, const char *name, int32_t partitions);
