@@ -8,38 +8,26 @@
 
 static int offset_of_where(const char *text, int64_t now_ms, struct group_offset *out)
 {
+    static const enum groups_place_kind places[] = {
+        [WHERE_OFFSET] = GROUPS_PLACE_OFFSET,     [WHERE_LAST] = GROUPS_PLACE_LAST,
+        [WHERE_AGE] = GROUPS_PLACE_TIME,          [WHERE_TIME] = GROUPS_PLACE_TIME,
+        [WHERE_EARLIEST] = GROUPS_PLACE_EARLIEST, [WHERE_LATEST] = GROUPS_PLACE_LATEST,
+    };
     struct where where;
     int rc = where_parse(text, &where);
-    if (rc < 0)
-        return rc;
+    if (rc < 0 || where.kind == WHERE_RANGE)
+        return rc < 0 ? rc : -EINVAL;
+    const int64_t values[] = {
+        [WHERE_OFFSET] = where.offset,
+        [WHERE_LAST] = where.count,
+        [WHERE_AGE] = now_ms - where.age_ms,
+        [WHERE_TIME] = where.time_ms,
+        [WHERE_LATEST] = 0,
+    };
     out->kind = GROUP_OFFSET_PLACE;
-    switch (where.kind) {
-    case WHERE_OFFSET:
-        out->place = GROUPS_PLACE_OFFSET;
-        out->value = where.offset;
-        return 0;
-    case WHERE_LAST:
-        out->place = GROUPS_PLACE_LAST;
-        out->value = where.count;
-        return 0;
-    case WHERE_AGE:
-        out->place = GROUPS_PLACE_TIME;
-        out->value = now_ms - where.age_ms;
-        return 0;
-    case WHERE_TIME:
-        out->place = GROUPS_PLACE_TIME;
-        out->value = where.time_ms;
-        return 0;
-    case WHERE_EARLIEST:
-        out->place = GROUPS_PLACE_EARLIEST;
-        return 0;
-    case WHERE_LATEST:
-        out->place = GROUPS_PLACE_LATEST;
-        return 0;
-    case WHERE_RANGE:
-        break;
-    }
-    return -EINVAL;
+    out->place = places[where.kind];
+    out->value = values[where.kind];
+    return 0;
 }
 
 int group_offset_parse(const char *bytes, size_t length, int64_t now_ms,

@@ -31,6 +31,19 @@ void http_groups_leave(struct http_groups *groups)
     (void)pthread_mutex_unlock(&groups->lock);
 }
 
+void *http_groups_enter_with(struct http_request *request, size_t size)
+{
+    void *context = calloc(1, size);
+
+    if (context == NULL) {
+        http_reply_error(request, -ENOMEM, NULL);
+    } else if (!http_groups_enter(http_request_argument(request), request)) {
+        free(context);
+        context = NULL;
+    }
+    return context;
+}
+
 /* A question to the group's coordinator, and the request that waits for it. */
 struct ask {
     struct groups_call call; /* first */
@@ -101,16 +114,10 @@ static void ask_expired(struct http_request *request)
 static struct ask *ask_begin(struct http_request *request)
 {
     struct http_groups *groups = http_request_argument(request);
-    struct ask *ask = calloc(1, sizeof *ask);
+    struct ask *ask = http_groups_enter_with(request, sizeof *ask);
 
-    if (ask == NULL) {
-        http_reply_error(request, -ENOMEM, NULL);
+    if (ask == NULL)
         return NULL;
-    }
-    if (!http_groups_enter(groups, request)) {
-        free(ask);
-        return NULL;
-    }
     ask->http = groups;
     ask->call.done = ask_done;
     ask->request = request;

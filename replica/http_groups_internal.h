@@ -21,10 +21,13 @@ struct http_groups {
     pthread_cond_t left;         /* one is through */
 };
 
-/* A request's context begins: true; or it is replied to, because the node stops. And
- * ends. */
+/* From here on the request may call the groups: true; or it is replied to, because the
+ * node stops. And no more. */
 bool http_groups_enter(struct http_groups *groups, struct http_request *request);
 void http_groups_leave(struct http_groups *groups);
+/* The same, for what the request's context is to be: so many bytes, all 0, that the
+ * caller frees when it leaves. NULL: it is replied to. */
+void *http_groups_enter_with(struct http_request *request, size_t size);
 
 /*
  * The topic of that name, if the user may read it: 0, and *out and *key_delimiter are

@@ -34,20 +34,44 @@ static void member_free(struct http_member *member)
     free(member);
 }
 
+/* [groups->lock] The member that the path names, if it is the user's; or NULL. */
+static struct http_member *member_find(struct http_groups *groups,
+                                       struct http_request *request)
+{
+    const struct http_target *target = http_request_target(request);
+    struct http_member *member;
+
+    HASH_FIND_STR(groups->members, target->parts[3], member);
+    return member != NULL && member->uid == http_user_uid(http_request_user(request)) &&
+                   strcmp(member->group, target->parts[1]) == 0
+               ? member
+               : NULL;
+}
+
+/* [member->lock] Whoever waits for a change, or NULL, does not any more; *next is what
+ * goes on then. */
+static struct http_request *member_take_waiting(struct http_member *member,
+                                                http_request_fn **next)
+{
+    struct http_request *waiting = member->waiting;
+
+    *next = member->next;
+    member->waiting = NULL;
+    return waiting;
+}
+
 /* [groups->lock] Takes it out; true: nobody uses it, and the caller frees it. */
 static bool member_take_out(struct http_groups *groups, struct http_member *member)
 {
-    struct http_request *waiting = NULL;
-    http_request_fn *next = NULL;
+    struct http_request *waiting;
+    http_request_fn *next;
     bool unused;
 
     HASH_DEL(groups->members, member);
     (void)pthread_mutex_lock(&member->lock);
     member->left = true;
     unused = !member->busy;
-    waiting = member->waiting;
-    next = member->next;
-    member->waiting = NULL;
+    waiting = member_take_waiting(member, &next);
     (void)pthread_mutex_unlock(&member->lock);
     if (waiting != NULL)
         http_request_continue(waiting, next);
@@ -122,18 +146,11 @@ static void use_free(void *context)
 
 static struct http_use *use_new(struct http_request *request)
 {
-    struct http_groups *groups = http_request_argument(request);
-    struct http_use *use = calloc(1, sizeof *use);
+    struct http_use *use = http_groups_enter_with(request, sizeof *use);
 
-    if (use == NULL) {
-        http_reply_error(request, -ENOMEM, NULL);
+    if (use == NULL)
         return NULL;
-    }
-    if (!http_groups_enter(groups, request)) {
-        free(use);
-        return NULL;
-    }
-    use->groups = groups;
+    use->groups = http_request_argument(request);
     use->request = request;
     buf_init(&use->raw, SIZE_MAX / 2);
     buf_init(&use->text, SIZE_MAX / 2);
@@ -144,15 +161,12 @@ static struct http_use *use_new(struct http_request *request)
 /* Begins to use the member that the path names: 0; -ENOENT; -EBUSY. */
 static int use_take(struct http_use *use)
 {
-    const struct http_target *target = http_request_target(use->request);
-    const struct http_user *user = http_request_user(use->request);
     struct http_member *member;
     int rc = -ENOENT;
 
     (void)pthread_mutex_lock(&use->groups->lock);
-    HASH_FIND_STR(use->groups->members, target->parts[3], member);
-    if (member != NULL && member->uid == http_user_uid(user) &&
-        strcmp(member->group, target->parts[1]) == 0) {
+    member = member_find(use->groups, use->request);
+    if (member != NULL) {
         (void)pthread_mutex_lock(&member->lock);
         rc = member->busy ? -EBUSY : 0;
         member->busy = true;
@@ -184,15 +198,16 @@ struct http_use *http_use_begin(struct http_request *request)
     return NULL;
 }
 
-uint64_t http_use_changes(struct http_use *use)
+bool http_use_look(struct http_use *use, uint64_t *changes)
 {
     struct http_member *member = use->member;
-    uint64_t changes;
+    bool there;
 
     (void)pthread_mutex_lock(&member->lock);
-    changes = member->changes;
+    *changes = member->changes;
+    there = !member->left;
     (void)pthread_mutex_unlock(&member->lock);
-    return changes;
+    return there;
 }
 
 static void on_changed(void *arg)
@@ -203,9 +218,7 @@ static void on_changed(void *arg)
 
     (void)pthread_mutex_lock(&member->lock);
     member->changes++;
-    waiting = member->waiting;
-    next = member->next;
-    member->waiting = NULL;
+    waiting = member_take_waiting(member, &next);
     (void)pthread_mutex_unlock(&member->lock);
     if (waiting != NULL)
         http_request_continue(waiting, next);
@@ -220,10 +233,8 @@ static void on_expired(struct http_request *request)
 
     (void)pthread_mutex_lock(&member->lock);
     use->expired = true;
-    if (member->waiting == request) {
-        member->waiting = NULL;
-        next = member->next;
-    }
+    if (member->waiting == request)
+        (void)member_take_waiting(member, &next);
     (void)pthread_mutex_unlock(&member->lock);
     if (next != NULL)
         http_request_continue(request, next);
@@ -248,17 +259,6 @@ bool http_use_wait(struct http_use *use, uint64_t seen, http_request_fn *next)
     if (!waits)
         http_request_continue(use->request, next);
     return true;
-}
-
-bool http_use_is_over(struct http_use *use)
-{
-    struct http_member *member = use->member;
-    bool left;
-
-    (void)pthread_mutex_lock(&member->lock);
-    left = member->left;
-    (void)pthread_mutex_unlock(&member->lock);
-    return left;
 }
 
 /* ---- join ---------------------------------------------------------------------------
@@ -339,10 +339,11 @@ static void join_go_on(struct http_request *request)
 {
     struct http_use *use = http_request_context(request);
     struct group_member_status status;
-    uint64_t seen = http_use_changes(use);
     int rc = E_NO_COORDINATOR;
+    uint64_t seen;
     cJSON *object;
 
+    (void)http_use_look(use, &seen); /* nobody knows it yet who could make it leave */
     group_member_status(use->member->member, &status);
     if (status.state == GROUP_JOINING && http_use_wait(use, seen, join_go_on))
         return;
@@ -398,21 +399,17 @@ void http_members_join(struct http_request *request)
 
 void http_members_leave(struct http_request *request)
 {
-    const struct http_target *target = http_request_target(request);
-    const struct http_user *user = http_request_user(request);
     struct http_groups *groups = http_request_argument(request);
     struct http_member *member;
-    bool unused = false, found = false;
+    bool unused = false, found;
 
     if (!http_groups_enter(groups, request))
         return;
     (void)pthread_mutex_lock(&groups->lock);
-    HASH_FIND_STR(groups->members, target->parts[3], member);
-    if (member != NULL && member->uid == http_user_uid(user) &&
-        strcmp(member->group, target->parts[1]) == 0) {
-        found = true;
+    member = member_find(groups, request);
+    found = member != NULL;
+    if (found)
         unused = member_take_out(groups, member);
-    }
     (void)pthread_mutex_unlock(&groups->lock);
     if (unused)
         member_free(member);

@@ -61,14 +61,12 @@ struct http_use {
 /* Begins a request's use of the member that its path names, with the right to read
  * checked anew. NULL: it is replied to. */
 struct http_use *http_use_begin(struct http_request *request);
-/* How often the member changed. */
-uint64_t http_use_changes(struct http_use *use);
+/* Sets how often the member changed. false: it left, or was removed. */
+bool http_use_look(struct http_use *use, uint64_t *changes);
 /* Goes on with `next` after a change since `seen`, or when the time is over. false: it
  * is over already. */
 bool http_use_wait(struct http_use *use, uint64_t seen, http_request_fn *next);
 /* What was given out and not finished is to be given out again. */
 void http_use_take_back(struct http_use *use);
-/* The member left, or was removed. */
-bool http_use_is_over(struct http_use *use);
 
 #endif

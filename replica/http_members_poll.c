@@ -158,10 +158,10 @@ static int poll_take(struct http_use *use)
 static void poll_go_on(struct http_request *request)
 {
     struct http_use *use = http_request_context(request);
-    uint64_t seen = http_use_changes(use);
+    uint64_t seen;
     int rc;
 
-    if (http_use_is_over(use)) {
+    if (!http_use_look(use, &seen)) {
         http_reply_error(request, E_GROUP_MEMBER_UNKNOWN, NULL);
         return;
     }
