@@ -2,12 +2,10 @@
  * What an open group stream has handed out and its reader may not have finished: the
  * bytes, at the file offsets where they were read, and which messages they are.
  *
- *     rc = group_history_begin(history, &bytes);      // to append to, e.g. by a take
- *     group_history_add(history, &chunk);             // what was appended is this
- * chunk group_history_consume(history, at, fn, arg);    // a READ at `at`: what lies
- * below
- *                                                     // is finished
- *     rc = group_history_read(history, at, size, &start, &length);
+ *     rc = group_member_take(.., group_history_bytes(history), &chunk);
+ *     rc = group_history_add(history, &chunk);        // what was appended is this
+ *     group_history_consume(history, at, fn, arg);    // a READ at `at`
+ *     rc = group_history_read(history, at, size, &bytes, &length);
  *
  * The rule. Everything below the offset of the next READ is finished, in whole lines: a
  * line that lies across it is not. What is finished is forgotten, and so is what lies

@@ -4,8 +4,8 @@
  * handed out, and the reads that wait.
  *
  *     rc = group_stream_open(&params, &stream);       // begins to join
- *     group_stream_await(stream, &waiter);            // calls waiter->done() once
- * joined group_stream_read(stream, reply, at, size, nonblock);
+ *     group_stream_await(stream, &waiter);            // waiter->done(): it has joined
+ *     group_stream_read(stream, reply, at, size, nonblock);
  *     group_stream_close(stream);
  *
  * A read at `at` finishes every line below it (group_history.h). It is answered when

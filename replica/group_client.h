@@ -7,8 +7,10 @@
  *
  *     group_client_new(&params, coordinator, &client);
  *     group_client_ask(client, &ask);                  // ask.done() is called once
- *     group_client_beat(client, &beater);              // ... and beater.answered()
- * often for (;;) { int64_t due_ms = group_client_step(client);
+ *     group_client_beat(client, &beater);              // beater.answered(), often
+ *     for (;;) {
+ *         group_client_look(client);
+ *         int64_t due_ms = group_client_step(client);
  *         group_client_wait(client, due_ms);
  *     }
  *     group_client_close(client);

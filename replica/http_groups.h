@@ -2,13 +2,15 @@
  * Consumer groups over HTTP, so that curl can be a member:
  *
  *     GET    /groups                         the names of those in use
- *     GET    /groups/<g>                     JSON: members, offsets with their lag,
- * config DELETE /groups/<g>                     forgets a group without members POST
- * /groups/<g>/config              changes settings POST   /groups/<g>/offsets/<t>/<p>
- * sets an offset: a number, earliest, latest POST   /groups/<g>/members?topic=<t> joins
- *     GET    /groups/<g>/members/<id>?max_bytes=&wait_ms=     messages, as JSON lines
- *     POST   /groups/<g>/members/<id>        commits: {"<partition>":<next offset>,
- * ...} DELETE /groups/<g>/members/<id>        leaves
+ *     GET    /groups/<g>                     members, offsets with their lag, config
+ *     DELETE /groups/<g>                     forgets a group without members
+ *     POST   /groups/<g>/config              changes settings
+ *     POST   /groups/<g>/offsets/<t>/<p>     sets an offset: a number, earliest, latest
+ *     POST   /groups/<g>/members?topic=<t>   joins
+ *     GET    /groups/<g>/members/<id>?max_bytes=&wait_ms=
+ *                                            polls: messages, as JSON lines
+ *     POST   /groups/<g>/members/<id>        commits {"<partition>":<next offset>, ...}
+ *     DELETE /groups/<g>/members/<id>        leaves
  *
  * docs/http.md has the arguments and the answers. A poll finishes what the polls before
  * it handed out, as the next read(2) does on the mount. Who joined is the user whom the
