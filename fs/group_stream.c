@@ -48,10 +48,8 @@ static bool stream_readable(struct group_stream *stream, int64_t at)
     (void)pthread_mutex_lock(&stream->history_lock);
     bool readable = at < group_history_end(stream->history);
     (void)pthread_mutex_unlock(&stream->history_lock);
-    struct group_member_status status;
-    group_member_status(stream->member, &status);
-    return readable || status.state == GROUP_FAILED ||
-           group_member_ready(stream->member);
+    bool due = group_member_poll(stream->member);
+    return readable || due;
 }
 
 bool group_stream_poll(struct group_stream *stream, struct stream_notify *notify)

@@ -180,8 +180,11 @@ static void read_work(struct stream_op *op)
         }
         if (rc == 0 && op->nonblock)
             rc = -EAGAIN;
-        if (rc == 0 && stream_op_wait_change(op, seen))
-            return;
+        if (rc == 0) { /* others that read meanwhile said that nobody waits */
+            group_member_touch(stream->member, true);
+            if (stream_op_wait_change(op, seen))
+                return;
+        }
         if (rc == 0)
             rc = stream_op_given_up(op);
     }

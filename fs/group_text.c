@@ -85,28 +85,6 @@ static const char *text_owner(const cJSON *group, const char *topic_id,
     return NULL;
 }
 
-static bool text_starts_latest(const cJSON *group)
-{
-    const cJSON *config = cJSON_GetObjectItemCaseSensitive(group, "config");
-    const char *start =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "start"));
-    return start != NULL && strcmp(start, "latest") == 0;
-}
-
-/* -1: not known. */
-static int64_t text_lag(const cJSON *group, int64_t committed, int64_t log_start,
-                        int64_t end)
-{
-    int64_t from = committed;
-    if (end < 0)
-        return -1;
-    if (from < 0)
-        from = text_starts_latest(group) ? end : log_start;
-    if (from < log_start)
-        from = log_start;
-    return from < end ? end - from : 0;
-}
-
 static int text_add_number(cJSON *object, const char *key, int64_t value)
 {
     if (value >= 0)
@@ -135,7 +113,7 @@ static int text_add_lag(cJSON *topics, const cJSON *group, const cJSON *entry,
     int64_t end = text_number(entry, "end");
     if (topic == NULL || id == NULL || partition < 0)
         return -EIO;
-    int64_t lag = text_lag(group, committed, log_start, end);
+    int64_t lag = text_number(entry, "lag");
     cJSON *of_topic = text_sub_object(topics, topic);
     cJSON *partitions = text_sub_object(of_topic, "partitions");
     (void)snprintf(number, sizeof number, "%lld", (long long)partition);

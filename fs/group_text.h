@@ -2,13 +2,16 @@
  * The text of a group's small files, from what its coordinator says
  * (groups_describe()).
  *
- *     members             {"group","generation","members":[{"id","node","topic",
- *                         "partitions","joined"}]}
- *     lag                 {"group","lag":<of all>,"topics":{"<t>":{"lag":<of all>,
- *                         "partitions":{"0":{"committed","log_start","end","lag",
- *                         "member"}}}}}; committed is null where nothing is, and the
- * lag then that of who would begin at the log start config.json         the settings,
- * "version" first offsets/<t>/<p>     the committed offset, or "none"
+ *     members
+ *         {"group","generation","members":[{"id","node","topic","partitions","joined"}]}
+ *     lag
+ *         {"group","lag":<of all>,"topics":{"<t>":{"lag":<of all>,"partitions":
+ *             {"0":{"committed","log_start","end","lag","member"}}}}}
+ *         null: nothing is committed, nobody has it, no leader says
+ *     config.json
+ *         the settings, "version" first
+ *     offsets/<t>/<p>
+ *         the committed offset, or "none"
  *
  * Pure; any thread.
  */

@@ -148,17 +148,45 @@ void group_member_status(struct group_member *member, struct group_member_status
     pthread_mutex_unlock(&member->lock);
 }
 
+/* [lock] Nothing is handed out by a silent node; the thread looks when that is over. */
+static bool is_hushed(struct group_member *member, bool silent)
+{
+    if (silent && !member->hushed) {
+        member->hushed = true;
+        member->hushed_ms = groups_now(member->groups);
+        group_member_wake(member);
+    }
+    return silent;
+}
+
+/* [lock] Its user is there: whoever was removed joins again. */
+static void come_back(struct group_member *member)
+{
+    if (member->state == GROUP_JOINING && member->id[0] == '\0') {
+        member->rejoin = true;
+        group_member_wake(member);
+    }
+}
+
 void group_member_touch(struct group_member *member, bool waiting)
 {
     int64_t now_ms = groups_now(member->groups);
     pthread_mutex_lock(&member->lock);
     member_core_touch(member->core, waiting, now_ms);
-    bool out = member->state == GROUP_JOINING && member->id[0] == '\0';
-    member->rejoin = member->rejoin || out;
+    come_back(member);
     pthread_mutex_unlock(&member->lock);
-    if (out) {
-        group_member_wake(member);
-    }
+}
+
+bool group_member_poll(struct group_member *member)
+{
+    int64_t now_ms = groups_now(member->groups);
+    bool silent = groups_is_silent(member->groups);
+    pthread_mutex_lock(&member->lock);
+    come_back(member);
+    bool due = member_core_poll(member->core, now_ms) && !is_hushed(member, silent);
+    due = due || member->state == GROUP_FAILED;
+    pthread_mutex_unlock(&member->lock);
+    return due;
 }
 
 /* ---- taking -------------------------------------------------------------------------
@@ -209,16 +237,6 @@ static void cut_back(struct buf *out, size_t before)
         out->length = before;
         out->data[before] = '\0';
     }
-}
-
-/* [lock] Nothing is handed out by a silent node; the thread looks when that is over. */
-static bool is_hushed(struct group_member *member, bool silent)
-{
-    if (silent && !member->hushed) {
-        member->hushed = true;
-        group_member_wake(member);
-    }
-    return silent;
 }
 
 /* [lock] What was read is the user's, if the partition still is. 1, 0, or an error. */
@@ -308,6 +326,12 @@ int group_member_take(struct group_member *member, size_t max_bytes, bool one_ba
         rc = take_one(member, max_bytes, one_batch, out, chunk, &again);
     }
     pthread_mutex_unlock(&member->take_lock);
+    if (again) { /* and nothing else may ever change */
+        pthread_mutex_lock(&member->lock);
+        member->tell = true;
+        group_member_wake(member);
+        pthread_mutex_unlock(&member->lock);
+    }
     return rc;
 }
 
@@ -327,18 +351,6 @@ void group_member_take_back(struct group_member *member,
     }
     pthread_mutex_unlock(&member->lock);
     pthread_mutex_unlock(&member->take_lock);
-}
-
-bool group_member_ready(struct group_member *member)
-{
-    int64_t now_ms = groups_now(member->groups);
-    bool silent = groups_is_silent(member->groups);
-    pthread_mutex_lock(&member->lock);
-    bool ready =
-        member->state == GROUP_FAILED ||
-        (!is_hushed(member, silent) && member_core_ready(member->core, now_ms));
-    pthread_mutex_unlock(&member->lock);
-    return ready;
 }
 
 /* ---- finishing ----------------------------------------------------------------------

@@ -5,7 +5,12 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { RETRY_MS = 200, SILENT_MS = 100 };
+enum {
+    RETRY_MS = 200,
+    SILENT_MS = 100, /* between looks at a silence; then a part of it, up to */
+    SILENT_PARTS = 4,
+    SILENT_MAX_MS = 1000,
+};
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -167,7 +172,9 @@ static int64_t step_hushed(struct group_member *member, int64_t now_ms)
         return INT64_MAX;
     }
     if (groups_is_silent(member->groups)) {
-        return now_ms + SILENT_MS;
+        int64_t pause_ms = (now_ms - member->hushed_ms) / SILENT_PARTS;
+        pause_ms = pause_ms < SILENT_MS ? SILENT_MS : pause_ms;
+        return now_ms + earlier(pause_ms, SILENT_MAX_MS);
     }
     member->hushed = false;
     member->tell = true;
@@ -214,7 +221,8 @@ static void end_member(struct group_member *member)
     group_member_unref(member);
 }
 
-static void step_member(struct group_member *member, int64_t now_ms)
+/* When it is due again; it may be gone by then. */
+static int64_t step_member(struct group_member *member, int64_t now_ms)
 {
     pthread_mutex_lock(&member->lock);
     look_at_cluster(member);
@@ -244,6 +252,7 @@ static void step_member(struct group_member *member, int64_t now_ms)
     if (left) {
         end_member(member);
     }
+    return due_ms;
 }
 
 /* ---- all of them --------------------------------------------------------------------
@@ -293,8 +302,7 @@ int64_t group_members_step(struct groups *groups)
     while ((member = next_woken(groups))) {
         /* Woken before it was taken over. */
         take_new(groups);
-        step_member(member, now_ms);
-        groups->members_ms = 0;
+        groups->members_ms = earlier(groups->members_ms, step_member(member, now_ms));
     }
     bool all = is_news(groups);
     if (all || now_ms >= groups->members_ms) {
@@ -302,7 +310,7 @@ int64_t group_members_step(struct groups *groups)
         DL_FOREACH_SAFE(groups->members, member, next)
         {
             if (all || member->due_ms <= now_ms) {
-                step_member(member, now_ms);
+                (void)step_member(member, now_ms);
             }
         }
         DL_FOREACH(groups->members, member)

@@ -111,6 +111,9 @@ static void on_joined(struct group_ask *ask, int error, const cJSON *answer,
         member->id[0] = '\0';
         member->rejoin = true;
         member->retry_ms = groups_now(member->groups) + RETRY_MS;
+        if (error == -EUSERS) {
+            group_member_fail(member, error);
+        }
     }
     group_member_wake(member);
     pthread_mutex_unlock(&member->lock);
@@ -177,6 +180,7 @@ static bool on_beat(struct group_beater *beater, int error, const cJSON *answer,
         int rc = member_core_granted(member->core, &beat, sent_ms,
                                      groups_now(member->groups));
         news = beat.changes != member->seen;
+        member->tell = member->tell || news;
         member->seen = rc ? member->seen : beat.changes;
         beater->session_timeout_ms = beat.config.group_session_timeout_ms;
         free(beat.grants);

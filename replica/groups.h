@@ -76,8 +76,9 @@ void groups_list(struct groups *groups, struct groups_call *call);
 /*
  * As group_core_describe(), of a group that is not used too. With `ends`, each entry of
  * "offsets", and one with "offset":-1 for each further partition of a topic that has
- * members or offsets, has "log_start" and "end" (high watermark, read after the
- * offsets, so never below them; null where no leader answers within a second).
+ * members or offsets, has "log_start", "end" (high watermark, read after the offsets,
+ * so never below them) and "lag" (what is still to be read); null where no leader
+ * answers within a second.
  */
 void groups_describe(struct groups *groups, const char *group, bool ends,
                      struct groups_call *call);
@@ -149,7 +150,7 @@ enum group_member_state {
 };
 struct group_member_status {
     enum group_member_state state;
-    int error; /* E_TOPIC_DELETED, E_OFFLINE */
+    int error; /* E_TOPIC_DELETED, E_OFFLINE; -EUSERS: the group is full */
     char id[GROUP_MEMBER_ID_MAX + 1];
     uint32_t partitions; /* that it has */
     bool manual;         /* commit=manual */
@@ -159,6 +160,12 @@ void group_member_status(struct group_member *member, struct group_member_status
 /* Its user came back for more: max_poll_interval_ms begins anew; `waiting`: and stays
  * until the next touch, so that it does not run out. */
 void group_member_touch(struct group_member *member, bool waiting);
+/*
+ * Its user asks whether to come back, and does so once this says true, for which
+ * changed() is a reason to ask again: a take would find something, or what was handed
+ * out is asked for by others. It does not run out until then.
+ */
+bool group_member_poll(struct group_member *member);
 
 struct group_chunk {
     int32_t partition;
@@ -183,8 +190,6 @@ int group_member_take(struct group_member *member, size_t max_bytes, bool one_ba
  * partition, too; but not what is finished. */
 void group_member_take_back(struct group_member *member,
                             const struct group_chunk *chunk);
-/* Whether a take would find something. */
-bool group_member_ready(struct group_member *member);
 
 struct group_sync {
     void (*done)(struct group_sync *sync, int error);

@@ -8,6 +8,7 @@ struct ends_search {
     struct group_search search; /* first */
     struct ends_query *query;
     cJSON *entry; /* borrowed from the group */
+    bool latest;  /* who begins does so at the end */
     bool running;
     struct ends_search *next;
 };
@@ -147,7 +148,13 @@ static cJSON *new_item(const struct entry *entry)
     return item;
 }
 
-static int add_search(struct ends_query *query, const struct entry *entry)
+static bool starts_latest(const cJSON *group)
+{
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(group, "config");
+    return strcmp(text_of(config, "start"), "latest") == 0;
+}
+
+static int add_search(struct ends_query *query, const struct entry *entry, bool latest)
 {
     struct ends_search *search = calloc(1, sizeof *search);
     if (!search || topic_id_parse(entry->topic_id, &search->search.place.topic_id)) {
@@ -156,6 +163,7 @@ static int add_search(struct ends_query *query, const struct entry *entry)
     }
     search->query = query;
     search->entry = entry->item;
+    search->latest = latest;
     search->search.place.partition = (int32_t)entry->partition;
     search->search.place.kind = GROUPS_PLACE_LATEST;
     LL_PREPEND(query->searches, search);
@@ -168,6 +176,7 @@ int ends_query_add(struct ends_query *query, cJSON *group)
         group_client_cluster(query->groups->client);
     cJSON *offsets = cJSON_GetObjectItemCaseSensitive(group, "offsets");
     struct entries entries = {0};
+    bool latest = starts_latest(group);
     if (!cJSON_IsArray(offsets)) {
         return 0;
     }
@@ -186,7 +195,7 @@ int ends_query_add(struct ends_query *query, cJSON *group)
             cJSON_Delete(item);
             rc = -ENOMEM;
         }
-        rc = rc ? rc : add_search(query, entry);
+        rc = rc ? rc : add_search(query, entry, latest);
     }
     free(entries.list);
     return rc;
@@ -195,20 +204,25 @@ int ends_query_add(struct ends_query *query, cJSON *group)
 /* ---- asking -------------------------------------------------------------------------
  */
 
-static void add_found(cJSON *entry, const struct group_found *found)
+static void add_found(const struct ends_search *search, const struct group_found *found)
 {
+    cJSON *entry = search->entry;
     int64_t offset = -1;
     int64_t end = found->high_watermark;
     (void)json_get_i64(entry, "offset", &offset);
     if (found->error) {
         (void)cJSON_AddNullToObject(entry, "log_start");
         (void)cJSON_AddNullToObject(entry, "end");
+        (void)cJSON_AddNullToObject(entry, "lag");
         return;
     }
     /* A new leader may not know yet all that was committed under the one before. */
     end = end < offset ? offset : end;
     (void)json_add_i64(entry, "log_start", found->log_start);
     (void)json_add_i64(entry, "end", end);
+    int64_t from = offset < 0 && search->latest ? end : offset;
+    from = from < found->log_start ? found->log_start : from;
+    (void)json_add_i64(entry, "lag", from < end ? end - from : 0);
 }
 
 static void on_end(struct group_search *search, const struct group_found *found)
@@ -216,7 +230,7 @@ static void on_end(struct group_search *search, const struct group_found *found)
     struct ends_search *mine = (struct ends_search *)search;
     struct ends_query *query = mine->query;
     mine->running = false;
-    add_found(mine->entry, found);
+    add_found(mine, found);
     if (--query->left == 0) {
         query->done(query);
     }

@@ -8,9 +8,10 @@
  *     ends_query_free(&query);                     // also gives it up
  *
  * Each entry of "offsets", and a new one with "offset":-1 for each further partition of
- * a topic that the group reads, gets "log_start" and "end"; null where no leader
- * answered. The end is read after the offset was, and never lies below it. The groups'
- * thread owns it.
+ * a topic that the group reads, gets "log_start", "end", and "lag", which is what the
+ * group has still to read: from the offset on, or from where a new member begins; null
+ * where no leader answered. The end is read after the offset was, and never lies below
+ * it. The groups' thread owns it.
  */
 #ifndef TOPICFS_GROUPS_ENDS_H
 #define TOPICFS_GROUPS_ENDS_H

@@ -36,7 +36,7 @@ struct groups {
     int64_t seen_epoch;                    /* [thread] likewise */
     bool seen_interrupted;                 /* [thread] likewise */
     int64_t notes_ms;                      /* [thread] when to look at notes again */
-    int64_t members_ms;                    /* [thread] when the first member is due */
+    int64_t members_ms;                    /* [thread] no member is due before */
 
     pthread_mutex_t lock;
     struct groups_call_state *new_calls; /* [lock] */
@@ -125,7 +125,8 @@ struct group_member {
     struct group_sync *syncs;         /* [lock] */
     bool rejoin;                      /* [lock] as soon as it can */
     bool tell;                        /* [lock] changed() is due */
-    bool hushed; /* [lock] got nothing, because its node is silent */
+    bool hushed;       /* [lock] got nothing, because its node is silent */
+    int64_t hushed_ms; /* [lock] since then */
 
     enum member_phase phase;      /* [thread] */
     int64_t epoch;                /* [thread] of the registration that the id names */

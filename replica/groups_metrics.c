@@ -126,19 +126,9 @@ static bool committed_of(const cJSON *entry, int64_t *out)
     return json_get_i64(entry, "offset", out) == 0 && *out >= 0;
 }
 
-/* What is still to be read; of what nothing is committed yet, all that is there. */
 static bool lag_of(const cJSON *entry, int64_t *out)
 {
-    int64_t offset = -1;
-    int64_t start = 0;
-    int64_t end = 0;
-    if (json_get_i64(entry, "end", &end) || json_get_i64(entry, "log_start", &start)) {
-        return false;
-    }
-    (void)json_get_i64(entry, "offset", &offset);
-    offset = offset < start ? start : offset;
-    *out = end > offset ? end - offset : 0;
-    return true;
+    return json_get_i64(entry, "lag", out) == 0;
 }
 
 static void add_entries(struct buf *out, const char *name, const cJSON *groups,

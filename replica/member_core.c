@@ -10,6 +10,7 @@ struct member_core {
     int64_t fence_ms; /* nothing is handed out from then on */
     int32_t turn;     /* the partition that was handed out of last; -1: none */
     bool waiting;
+    bool polling;    /* likewise, but no longer than until it is due */
     int64_t idle_ms; /* since when the user lets something wait; -1: it does not */
     bool committing;
     uint64_t finishes; /* that changed something */
@@ -92,12 +93,19 @@ static bool may_hand_out(const struct member_part *part)
 /* ---- time ---------------------------------------------------------------------------
  */
 
+/* The partition goes to another once the user has come back. */
+static bool is_asked_for(const struct member_part *part)
+{
+    return in_hand(part) && part->give_up;
+}
+
 /* What the user has, or could have, makes it due to come back. */
 static bool is_owed(const struct member_core *core)
 {
     for (size_t i = 0; i < core->count; i++) {
         const struct member_part *part = &core->parts[i];
-        if (in_hand(part) || (may_hand_out(part) && part->data)) {
+        bool has = core->polling ? is_asked_for(part) : in_hand(part);
+        if (has || (may_hand_out(part) && part->data)) {
             return true;
         }
     }
@@ -116,13 +124,14 @@ static void watch_user(struct member_core *core, int64_t now_ms)
 void member_core_touch(struct member_core *core, bool waiting, int64_t now_ms)
 {
     core->waiting = waiting;
+    core->polling = false;
     core->idle_ms = -1;
     watch_user(core, now_ms);
 }
 
 bool member_core_is_waiting(const struct member_core *core)
 {
-    return core->waiting;
+    return core->waiting || core->polling;
 }
 
 int64_t member_core_poll_ms(const struct member_core *core)
@@ -293,9 +302,17 @@ int member_core_pick(struct member_core *core, int64_t now_ms)
     return i;
 }
 
-bool member_core_ready(const struct member_core *core, int64_t now_ms)
+bool member_core_poll(struct member_core *core, int64_t now_ms)
 {
-    return next_in_turn(core, now_ms) >= 0;
+    bool due = next_in_turn(core, now_ms) >= 0;
+    for (size_t i = 0; i < core->count; i++) {
+        due = due || is_asked_for(&core->parts[i]);
+    }
+    if (!core->waiting) {
+        core->polling = true;
+        watch_user(core, now_ms);
+    }
+    return due;
 }
 
 int member_core_hand(struct member_core *core, int32_t partition, int64_t generation,
@@ -309,6 +326,7 @@ int member_core_hand(struct member_core *core, int32_t partition, int64_t genera
     part->next = next;
     part->handed = next;
     core->waiting = false;
+    core->polling = false;
     core->idle_ms = now_ms;
     return 0;
 }

@@ -1,20 +1,19 @@
 /*
  * What a member of a consumer group decides: which of its partitions it may hand
  * messages out of, what of them is in its user's hands, what is finished and to be
- * committed, what it can give up. Pure: no I/O, no clock, no threads; group_member.h
- * runs it.
+ * committed, what it can give up. Pure: no I/O, no clock, no threads;
+ * group_member.c runs it.
  *
  *     core = member_core_new();
  *     member_core_granted(core, &beat, sent_ms, now_ms);       // a beat was answered
  *     member_core_begin(core, partition, generation, offset, epoch, now_ms);
  *     member_core_data(core, partition, generation, true, now_ms);
  *     i = member_core_pick(core, now_ms);                      // hand out of this one
- *     member_core_hand(core, now_ms, partition, generation, first, next, epoch);
+ *     member_core_hand(core, partition, generation, first, next, now_ms);
  *     member_core_finish(core, partition, generation, next, epoch, now_ms);
  *     n = member_core_commits(core, commits);                  // send them
- *     member_core_committed(core, commits, refused, n, now_ms);
- *     n = member_core_releases(core, released);                // say so in the next
- * beat
+ *     member_core_committed(core, commits, refused, n);
+ *     n = member_core_releases(core, released);                // for the next beat
  *
  * Stages of a partition:
  *
@@ -32,7 +31,8 @@
  * passed since the *sending* of the last beat that was answered; the coordinator counts
  * from later on, so it gives the partitions to others only after that. And the poll:
  * a member whose user doesn't come back for max_poll_interval_ms while it has
- * something in hand, or could have, must leave the group.
+ * something in hand, or could have, must leave the group. Whoever waits in poll(2) for
+ * there to be something has come back.
  *
  * One owner. All times are monotonic milliseconds.
  */
@@ -103,8 +103,12 @@ void member_core_lose(struct member_core *core, int32_t partition, int64_t gener
 bool member_core_may_hand(const struct member_core *core, int64_t now_ms);
 /* The index of the partition whose turn it is, among those that have data; -1: none. */
 int member_core_pick(struct member_core *core, int64_t now_ms);
-/* As the last, but it only says whether there is one. */
-bool member_core_ready(const struct member_core *core, int64_t now_ms);
+/*
+ * The user asks whether to come back, and does so once this says true: there is one, or
+ * it has something in hand that is to be given up. Until then it need not come back on
+ * account of what it has in hand.
+ */
+bool member_core_poll(struct member_core *core, int64_t now_ms);
 /* Messages [first, next) were read; 0: they may be handed out, and count as such.
  * E_GROUP_FENCED: not any more, or something was handed out of it meanwhile. */
 int member_core_hand(struct member_core *core, int32_t partition, int64_t generation,
@@ -147,6 +151,7 @@ bool member_core_has_releases(const struct member_core *core);
 /* The user came back; `waiting`: and stays until something is handed out, or until the
  * next touch. */
 void member_core_touch(struct member_core *core, bool waiting, int64_t now_ms);
+/* It does so, or for what it polls for. */
 bool member_core_is_waiting(const struct member_core *core);
 /* max_poll_interval_ms is over. */
 bool member_core_poll_expired(const struct member_core *core, int64_t now_ms);

@@ -22,6 +22,8 @@ struct fixture {
     struct groups_rig *rig;
     struct parking *parking;
     struct worker *worker;
+    atomic_int fired; /* notifies of polls */
+    atomic_int freed;
 };
 
 static int setup(void **state)
@@ -111,26 +113,11 @@ static void begin_read(struct group_stream *stream, struct record *record, int64
     group_stream_read(stream, &record->reply, at, size, false);
 }
 
-static void assert_bytes(struct record *record, const char *want)
-{
-    record_wait(record);
-    assert_int_equal(record->error, 0);
-    assert_string_equal(record->bytes, want);
-    record_end(record);
-}
-
-static void assert_error(struct record *record, int want)
-{
-    record_wait(record);
-    assert_int_equal(record->error, want);
-    record_end(record);
-}
-
 static void expect(struct group_stream *stream, int64_t at, const char *want)
 {
     struct record record;
     begin_read(stream, &record, at, 100);
-    assert_bytes(&record, want);
+    record_expect_bytes(&record, want);
 }
 
 static int64_t committed(struct fixture *f)
@@ -170,16 +157,16 @@ static void commits_what_lies_below(void **state)
     expect(stream, 3, "\n"); /* within the second line */
     assert_int_equal(committed(f), 1);
     begin_read(stream, &record, 1, 100);
-    assert_error(&record, -ESTALE);
+    record_expect_error(&record, -ESTALE);
     begin_read(stream, &record, 5, 100);
-    assert_error(&record, -EINVAL);
+    record_expect_error(&record, -EINVAL);
     begin_read(stream, &record, 4, 100);
     assert_false(record_wait_ms(&record, MOMENT_MS));
     assert_int_equal(committed(f), 2);
     groups_rig_append(f->rig, 0, "c\n");
-    assert_bytes(&record, "c\n");
+    record_expect_bytes(&record, "c\n");
     begin_read(stream, &record, 4, 0);
-    assert_bytes(&record, "");
+    record_expect_bytes(&record, "");
     group_stream_close(stream);
     assert_int_equal(committed(f), 2);
 }
@@ -201,7 +188,7 @@ static void json_lines(void **state)
     assert_false(record_wait_ms(&record, MOMENT_MS));
     assert_int_equal(committed(f), 1);
     group_stream_close(stream);
-    assert_error(&record, -ENOTCONN);
+    record_expect_error(&record, -ENOTCONN);
 }
 
 static void interrupts(void **state)
@@ -212,11 +199,11 @@ static void interrupts(void **state)
     begin_read(stream, &record, 0, 100);
     assert_false(record_wait_ms(&record, MOMENT_MS));
     record_interrupt(&record);
-    assert_error(&record, -EINTR);
+    record_expect_error(&record, -EINTR);
     record_init(&record);
     record_interrupt(&record); /* before it is asked */
     group_stream_read(stream, &record.reply, 0, 100, false);
-    assert_error(&record, -EINTR);
+    record_expect_error(&record, -EINTR);
     groups_rig_append(f->rig, 0, "a\n");
     expect(stream, 0, "a\n");
     /* While its commit is on its way. */
@@ -224,7 +211,7 @@ static void interrupts(void **state)
     begin_read(stream, &record, 2, 100);
     assert_false(record_wait_ms(&record, MOMENT_MS));
     record_interrupt(&record);
-    assert_error(&record, -EINTR);
+    record_expect_error(&record, -EINTR);
     let_commit(held);
     groups_rig_append(f->rig, 0, "b\n");
     expect(stream, 2, "b\n");
@@ -244,15 +231,15 @@ static void ends(void **state)
     begin_read(stream, &records[0], 2, 100);
     assert_false(record_wait_ms(&records[0], MOMENT_MS));
     group_stream_close(stream);
-    assert_error(&records[0], -ENOTCONN);
+    record_expect_error(&records[0], -ENOTCONN);
     let_commit(held);
     stream = open_stream(f, STREAM_TEXT);
     begin_read(stream, &records[0], 0, 100);
     begin_read(stream, &records[1], 0, 100);
     assert_false(record_wait_ms(&records[1], MOMENT_MS));
     parking_drain(f->parking);
-    assert_error(&records[0], -ENOTCONN);
-    assert_error(&records[1], -ENOTCONN);
+    record_expect_error(&records[0], -ENOTCONN);
+    record_expect_error(&records[1], -ENOTCONN);
     group_stream_close(stream);
 }
 
@@ -266,9 +253,9 @@ static void groups_end(void **state)
     begin_read(stream, &record, 0, 100);
     assert_false(record_wait_ms(&record, MOMENT_MS));
     groups_interrupt(f->rig->groups);
-    assert_error(&record, -ENOTCONN);
+    record_expect_error(&record, -ENOTCONN);
     struct group_stream *late = begin_open(f, "g", STREAM_TEXT, &opener);
-    assert_error(&opener.record, -ENOTCONN);
+    record_expect_error(&opener.record, -ENOTCONN);
     group_stream_close(late);
     group_stream_close(stream);
 }
@@ -282,11 +269,11 @@ static void openers(void **state)
     struct group_stream *stream = begin_open(f, "g", STREAM_TEXT, &opener);
     assert_false(record_wait_ms(&opener.record, MOMENT_MS));
     record_interrupt(&opener.record);
-    assert_error(&opener.record, -EINTR);
+    record_expect_error(&opener.record, -EINTR);
     group_stream_close(stream);
     stream = begin_open(f, "g", STREAM_TEXT, &opener);
     let_commit(held);
-    assert_error(&opener.record, 0);
+    record_expect_error(&opener.record, 0);
     group_stream_close(stream);
 }
 
@@ -300,7 +287,7 @@ static void nonblocking(void **state)
     expect(stream, 0, "a\n");
     record_init(&record);
     group_stream_read(stream, &record.reply, 2, 100, true);
-    assert_error(&record, -EAGAIN);
+    record_expect_error(&record, -EAGAIN);
     assert_int_equal(committed(f), 1);
     groups_rig_append(f->rig, 0, "b\n");
     expect(stream, 2, "b\n");
@@ -308,7 +295,7 @@ static void nonblocking(void **state)
     record_init(&record);
     group_stream_read(stream, &record.reply, 4, 100, true);
     assert_true(record_wait_ms(&record, 3000));
-    assert_error(&record, -EAGAIN);
+    record_expect_error(&record, -EAGAIN);
     let_commit(held);
     groups_rig_append(f->rig, 0, "c\n");
     expect(stream, 4, "c\n");
@@ -337,7 +324,28 @@ static void what_was_lost_is_not_handed_out(void **state)
     assert_false(record_wait_ms(&record, MOMENT_MS));
     group_user_leave(other);
     groups_rig_append(f->rig, 0, "d\n");
-    assert_bytes(&record, "d\n");
+    record_expect_bytes(&record, "d\n");
+    group_stream_close(stream);
+}
+
+/* Two that share an open file: what one does is not the end of the other's wait. */
+static void who_waits_joins_again(void **state)
+{
+    struct fixture *f = *state;
+    struct record waiting;
+    struct record record;
+    groups_rig_append(f->rig, 0, "a\nb\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\nb\n");
+    begin_read(stream, &waiting, 4, 100);
+    assert_false(record_wait_ms(&waiting, MOMENT_MS));
+    begin_read(stream, &record, 0, 100);
+    record_expect_error(&record, -ESTALE);
+    atomic_fetch_add(&f->rig->clock.ahead_ms, 20000);
+    for (int i = 0; i < TRIES; i++)
+        (void)committed(f);
+    groups_rig_append(f->rig, 0, "c\n");
+    record_expect_bytes(&waiting, "c\n");
     group_stream_close(stream);
 }
 
@@ -384,7 +392,7 @@ static void poll_tells(void **state)
     record_init(&record); /* until its partitions are there */
     group_stream_read(stream, &record.reply, 0, 100, false);
     groups_rig_append(f->rig, 0, "a\n");
-    assert_bytes(&record, "a\n");
+    record_expect_bytes(&record, "a\n");
     assert_false(group_stream_poll(stream, notify_new(&fired, &freed)));
     groups_rig_append(f->rig, 0, "b\n");
     for (int i = 0; i < TRIES && atomic_load(&fired) == 0; i++)
@@ -395,6 +403,74 @@ static void poll_tells(void **state)
     assert_true(group_stream_poll(stream, NULL));
     group_stream_close(stream);
     assert_int_equal(atomic_load(&freed), 3);
+}
+
+/* Waits as poll(2) does. */
+static void await_poll(struct fixture *f, struct group_stream *stream)
+{
+    int seen = atomic_load(&f->fired);
+    while (!group_stream_poll(stream, notify_new(&f->fired, &f->freed))) {
+        for (int i = 0; atomic_load(&f->fired) == seen; i++) {
+            assert_true(i < TRIES);
+            (void)committed(f);
+        }
+        seen = atomic_load(&f->fired);
+    }
+}
+
+/* Who waits in poll(2) does not run out, whatever it has in hand. */
+static void pollers_stay(void **state)
+{
+    struct fixture *f = *state;
+    groups_rig_configure(f->rig, "g", "{\"max_poll_interval_ms\":5000}");
+    groups_rig_append(f->rig, 0, "a\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\n");
+    assert_false(group_stream_poll(stream, notify_new(&f->fired, &f->freed)));
+    for (int i = 0; i < 5; i++) { /* in steps that no session ends in */
+        atomic_fetch_add(&f->rig->clock.ahead_ms, 3000);
+        (void)committed(f);
+    }
+    groups_rig_append(f->rig, 0, "b\n");
+    await_poll(f, stream);
+    expect(stream, 2, "b\n");
+    assert_int_equal(committed(f), 1);
+    group_stream_close(stream);
+}
+
+/* Nor is it left out when its session ended meanwhile. */
+static void pollers_join_again(void **state)
+{
+    struct fixture *f = *state;
+    groups_rig_append(f->rig, 0, "a\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\n");
+    assert_false(group_stream_poll(stream, notify_new(&f->fired, &f->freed)));
+    atomic_fetch_add(&f->rig->clock.ahead_ms, 20000);
+    await_poll(f, stream);
+    expect(stream, 0, "a\n"); /* it was not committed */
+    group_stream_close(stream);
+}
+
+/* What it has is asked for by another: it is to come back for that. */
+static void pollers_give_up(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    struct group_chunk chunk;
+    groups_rig_append(f->rig, 3, "a\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    expect(stream, 0, "a\n");
+    assert_false(group_stream_poll(stream, notify_new(&f->fired, &f->freed)));
+    struct group_user *other = groups_rig_join(f->rig, "g");
+    await_poll(f, stream);
+    record_init(&record);
+    group_stream_read(stream, &record.reply, 2, 100, true);
+    record_expect_error(&record, -EAGAIN);
+    groups_rig_append(f->rig, 3, "b\n");
+    group_user_expect(other, "b\n", &chunk);
+    group_user_leave(other);
+    group_stream_close(stream);
 }
 
 /* ---- all at once --------------------------------------------------------------------
@@ -469,7 +545,11 @@ int main(void)
         TEST(openers),
         TEST(nonblocking),
         TEST(what_was_lost_is_not_handed_out),
+        TEST(who_waits_joins_again),
         TEST(poll_tells),
+        TEST(pollers_stay),
+        TEST(pollers_join_again),
+        TEST(pollers_give_up),
         TEST(interrupted_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,38 +3,39 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 static const char described[] =
     "{\"group\":\"workers\",\"generation\":7,\"version\":3,"
-    "\"config\":{\"version\":3,\"start\":\"%s\",\"commit\":\"auto\"},"
+    "\"config\":{\"version\":3,\"start\":\"earliest\",\"commit\":\"auto\"},"
     "\"members\":[{\"id\":\"1-17-3\",\"node\":1,\"topic\":\"t\","
     "\"topic_id\":\"000102030405060708090a0b0c0d0e0f\",\"partitions\":[0,2],"
     "\"joined\":1764417600000}],"
     "\"offsets\":["
     "{\"topic\":\"t\",\"topic_id\":\"000102030405060708090a0b0c0d0e0f\",\"partition\":"
     "0,"
-    "\"offset\":43,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":10,\"end\":99},"
+    "\"offset\":43,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":10,\"end\":99,"
+    "\"lag\":56},"
     "{\"topic\":\"t\",\"topic_id\":\"000102030405060708090a0b0c0d0e0f\",\"partition\":"
     "1,"
-    "\"offset\":-1,\"leader_epoch\":-1,\"timestamp\":1,\"log_start\":4,\"end\":9},"
+    "\"offset\":-1,\"leader_epoch\":-1,\"timestamp\":1,\"log_start\":4,\"end\":9,"
+    "\"lag\":5},"
     "{\"topic\":\"t\",\"topic_id\":\"000102030405060708090a0b0c0d0e0f\",\"partition\":"
     "2,"
-    "\"offset\":3,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":10,\"end\":11},"
+    "\"offset\":3,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":10,\"end\":11,"
+    "\"lag\":1},"
     "{\"topic\":\"u\",\"topic_id\":\"ff0102030405060708090a0b0c0d0e0f\",\"partition\":"
     "0,"
-    "\"offset\":3,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":null,\"end\":null}]"
+    "\"offset\":3,\"leader_epoch\":5,\"timestamp\":1,\"log_start\":null,\"end\":null,"
+    "\"lag\":null}]"
     "}";
 
-static cJSON *describe(const char *start)
+static cJSON *describe(void)
 {
-    char text[2048];
     cJSON *group = NULL;
-    (void)snprintf(text, sizeof text, described, start);
-    assert_int_equal(json_parse(text, strlen(text), &group), 0);
+    assert_int_equal(json_parse(described, strlen(described), &group), 0);
     return group;
 }
 
@@ -70,7 +71,7 @@ static void assert_number(const cJSON *object, const char *key, int64_t expected
 
 static void test_lag(void **state)
 {
-    cJSON *group = describe("earliest");
+    cJSON *group = describe();
     cJSON *lag = render(TREE_GROUP_LAG, group);
     (void)state;
     assert_number(lag_of(lag, "t", "0"), "committed", 43);
@@ -81,7 +82,6 @@ static void test_lag(void **state)
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(lag_of(lag, "t", "1"), "committed")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(lag_of(lag, "t", "1"), "member")));
     assert_number(lag_of(lag, "t", "1"), "lag", 5);
-    /* What retention took can't be read any more, and is no lag. */
     assert_number(lag_of(lag, "t", "2"), "lag", 1);
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(lag_of(lag, "u", "0"), "end")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItem(lag_of(lag, "u", "0"), "lag")));
@@ -90,17 +90,11 @@ static void test_lag(void **state)
                   62);
     cJSON_Delete(lag);
     cJSON_Delete(group);
-
-    group = describe("latest");
-    lag = render(TREE_GROUP_LAG, group);
-    assert_number(lag_of(lag, "t", "1"), "lag", 0);
-    cJSON_Delete(lag);
-    cJSON_Delete(group);
 }
 
 static void test_members(void **state)
 {
-    cJSON *group = describe("earliest");
+    cJSON *group = describe();
     cJSON *members = render(TREE_GROUP_MEMBERS, group);
     (void)state;
     assert_number(members, "generation", 7);
@@ -128,7 +122,7 @@ static void assert_offset_text(const cJSON *group, int32_t partition,
 
 static void test_offset(void **state)
 {
-    cJSON *group = describe("earliest");
+    cJSON *group = describe();
     (void)state;
     assert_offset_text(group, 0, "43\n");
     assert_offset_text(group, 1, "none\n");

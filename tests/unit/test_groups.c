@@ -1,5 +1,6 @@
 /* Groups on one node, with its coordinator: members, and calls. */
 #include "replica/group_coordinator.h"
+#include "replica/group_record.h"
 #include "tests/unit/support/groups_rig.h"
 
 #include <setjmp.h>
@@ -463,6 +464,45 @@ static void test_many_groups(void **state)
     }
 }
 
+/* There is no use in waiting for room. */
+static void test_full_group(void **state)
+{
+    struct groups_rig *f = *state;
+    struct group_record_topic topic = {
+        .name = "t", .id = f->topic, .partitions = 4, .left_ms = -1};
+    struct group_record record = {.generation = 1, .topics = &topic, .topic_count = 1};
+    struct group_member_status status;
+    struct buf line;
+    record.config = f->node.config.group;
+    record.member_count = GROUP_MEMBERS_MAX;
+    record.members = calloc(GROUP_MEMBERS_MAX, sizeof *record.members);
+    assert_non_null(record.members);
+    for (int i = 0; i < GROUP_MEMBERS_MAX; i++) {
+        struct group_record_member *member = &record.members[i];
+        (void)snprintf(member->id, sizeof member->id, "1-x-%04d", i);
+        member->node = (struct broker_incarnation){1, INT64_C(1) << 40}; /* for ever */
+        (void)snprintf(member->topic, sizeof member->topic, "t");
+        member->topic_id = f->topic;
+    }
+    buf_init(&line, 1 << 20);
+    assert_int_equal(group_record_encode("g", &record, &line), 0);
+    free(record.members);
+    struct group_user *user = groups_rig_join(f, "h"); /* makes the groups' topic */
+    group_user_until_partitions(user, 4);
+    group_user_leave(user);
+    struct partition *shard =
+        node_partition(&f->node, GROUPS_TOPIC, group_wire_shard("g", GROUP_SHARDS));
+    assert_int_equal(node_append(shard, line.data, NULL), 0);
+    partition_unref(shard);
+    buf_free(&line);
+    groups_rig_restart(f);
+    user = groups_rig_join(f, "g");
+    group_user_until_state(user, GROUP_FAILED);
+    group_member_status(user->member, &status);
+    assert_int_equal(status.error, -EUSERS);
+    group_user_leave(user);
+}
+
 static void test_metrics(void **state)
 {
     struct groups_rig *f = *state;
@@ -509,6 +549,7 @@ int main(void)
         TEST(test_commits_behind_an_interrupted_broker),
         TEST(test_after_leave),
         TEST(test_cancel_call),
+        TEST(test_full_group),
         TEST(test_metrics),
         TEST(test_churn),
         TEST(test_many_groups),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -29,7 +30,7 @@ static void test_chunks(void **state)
     groups_rig_append(f, 0, line);
     struct group_user *user = groups_rig_join(f, "g");
     group_user_until_partitions(user, 4);
-    while (!group_member_ready(user->member)) {
+    while (!group_member_poll(user->member)) {
         struct group_chunk none;
         (void)none;
         (void)group_user_offset(f->groups, "g", 0);
@@ -46,7 +47,7 @@ static void test_chunks(void **state)
     assert_int_equal(group_member_take(user->member, 10, false, &out, &chunk), 1);
     assert_int_equal(out.length, length + 1);
     assert_int_equal(chunk.next_offset, 4);
-    assert_false(group_member_ready(user->member));
+    assert_false(group_member_poll(user->member));
     buf_free(&out);
     free(line);
     group_user_leave(user);
@@ -94,13 +95,19 @@ static void set_offset(struct groups_rig *f, const char *group, int64_t offset,
 }
 
 /* As retention does it. */
-static void raise_start(struct groups_rig *f, int64_t offset)
+static void raise_start_of(struct groups_rig *f, const char *topic, int32_t partition,
+                           int64_t offset)
 {
-    struct partition *handle = node_partition(&f->node, "t", 0);
+    struct partition *handle = node_partition(&f->node, topic, partition);
     pthread_mutex_lock(&handle->append_lock);
     assert_int_equal(log_raise_start(handle->log, offset), 0);
     pthread_mutex_unlock(&handle->append_lock);
     partition_unref(handle);
+}
+
+static void raise_start(struct groups_rig *f, int64_t offset)
+{
+    raise_start_of(f, "t", 0, offset);
 }
 
 static void expect_problem(struct groups_rig *f, const char *part)
@@ -137,6 +144,97 @@ static void test_deleted_before_it_was_read(void **state)
     assert_int_equal(group_user_finish(user, &chunk), 0);
     assert_int_equal(group_user_sync(user), 0);
     assert_int_equal(group_user_offset(f->groups, "g", 0), 5);
+    group_user_leave(user);
+}
+
+static void expect_lag(struct groups_rig *f, const char *group, int32_t partition,
+                       int64_t lag)
+{
+    int64_t found = -1;
+    cJSON *described = group_user_describe(f->groups, group, true);
+    const cJSON *entry = group_user_entry(described, partition);
+    assert_non_null(entry);
+    assert_int_equal(json_get_i64(entry, "lag", &found), 0);
+    assert_int_equal(found, lag);
+    cJSON_Delete(described);
+}
+
+/* From what is committed, but not what retention took; where nothing is committed, from
+ * where a new member begins. */
+static void test_lag(void **state)
+{
+    struct groups_rig *f = *state;
+    for (int i = 0; i < 5; i++) {
+        groups_rig_append(f, 0, "a\n");
+        groups_rig_append(f, 1, "a\n");
+    }
+    set_offset(f, "g", 2, -1);
+    expect_lag(f, "g", 0, 3);
+    expect_lag(f, "g", 1, 5);
+    expect_lag(f, "g", 2, 0);
+    raise_start(f, 4);
+    expect_lag(f, "g", 0, 1);
+    groups_rig_configure(f, "g", "{\"start\":\"latest\"}");
+    expect_lag(f, "g", 0, 1);
+    expect_lag(f, "g", 1, 0);
+    groups_rig_append(f, 0, "a\n");
+    expect_lag(f, "g", 0, 2);
+}
+
+enum { MANY = 12 };
+
+static void append_to_many(struct groups_rig *f, const char *lines)
+{
+    for (int32_t i = 0; i < MANY; i++) {
+        struct partition *handle = node_partition(&f->node, "many", i);
+        assert_int_equal(node_append(handle, lines, NULL), 0);
+        partition_unref(handle);
+    }
+}
+
+static unsigned changes_of(struct group_user *user)
+{
+    pthread_mutex_lock(&user->lock);
+    unsigned changes = user->changes;
+    pthread_mutex_unlock(&user->lock);
+    return changes;
+}
+
+/* Who found nothing in all of its partitions, but could by now, is told so. */
+static void test_deleted_in_many_partitions(void **state)
+{
+    struct groups_rig *f = *state;
+    struct group_chunk chunk;
+    struct buf out;
+    char settings[64];
+    (void)snprintf(settings, sizeof settings, "{\"partitions\":%d,\"flush\":\"os\"}",
+                   MANY);
+    partition_unref(node_topic(&f->node, "many", settings));
+    const struct topic_id id = node_topic_id(&f->node, "many");
+    append_to_many(f, "a\n");
+    struct group_user *user = group_user_join(f->groups, "g", "many", &id);
+    for (int i = 0; i < MANY; i++) {
+        group_user_expect(user, "a\n", &chunk);
+    }
+    append_to_many(f, "b\n");
+    append_to_many(f, "c\n");
+    for (int32_t i = 0; i < MANY; i++) {
+        raise_start_of(f, "many", i, 2);
+    }
+    buf_init(&out, 1 << 20);
+    unsigned seen = changes_of(user);
+    int rc = group_member_take(user->member, 100, false, &out, &chunk);
+    for (int i = 0; rc == 0 && i < 1000; i++) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+        (void)nanosleep(&pause, NULL);
+        if (changes_of(user) != seen) {
+            seen = changes_of(user);
+            rc = group_member_take(user->member, 100, false, &out, &chunk);
+        }
+    }
+    assert_int_equal(rc, 1);
+    assert_string_equal(out.data, "c\n");
+    buf_free(&out);
     group_user_leave(user);
 }
 
@@ -224,6 +322,8 @@ int main(void)
         TEST(test_epochs_of_commits),
         TEST(test_locate),
         TEST(test_deleted_before_it_was_read),
+        TEST(test_deleted_in_many_partitions),
+        TEST(test_lag),
         TEST(test_beyond_the_end),
         TEST(test_chunks),
         TEST(test_take_back),

@@ -267,16 +267,16 @@ static void test_a_silent_node_hands_out_nothing(void **state)
     user->take_bytes = 2;
     group_user_take(user, &text, &chunk);
     free(text);
-    for (int i = 0; i < TRIES && !group_member_ready(user->member); i++) {
+    for (int i = 0; i < TRIES && !group_member_poll(user->member); i++) {
         rig_pause();
     }
-    assert_true(group_member_ready(user->member));
+    assert_true(group_member_poll(user->member));
     cluster_session(rig->cluster.nodes[1].cluster, &session);
     int64_t left_ms =
         (session.deadline_ns - rig->clock.clock.mono_ns(&rig->clock.clock)) / 1000000;
     assert_in_range(left_ms, 0, 9000); /* the groups trust their beats for longer */
     replica_rig_later(rig, left_ms + 500);
-    assert_false(group_member_ready(user->member));
+    assert_false(group_member_poll(user->member));
     assert_int_equal(group_user_try(user, 0, &text, &chunk), 0);
     group_user_leave(user);
 }

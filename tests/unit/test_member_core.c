@@ -206,7 +206,7 @@ static void test_fence(void **state)
     assert_int_equal(member_core_pick(f->core, SESSION_MS - 1), 0);
     assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, SESSION_MS),
                      E_GROUP_FENCED);
-    assert_false(member_core_ready(f->core, SESSION_MS));
+    assert_false(member_core_poll(f->core, SESSION_MS));
     /* Heard again, and still in the group: it goes on. */
     answer(f, SESSION_MS + 5);
     assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, SESSION_MS + 6), 0);
@@ -234,6 +234,40 @@ static void test_poll_interval(void **state)
     assert_false(member_core_poll_expired(f->core, POLL_MS + 4999));
     assert_true(member_core_poll_expired(f->core, POLL_MS + 5000));
     assert_int_equal(member_core_pick(f->core, POLL_MS + 5000), -1);
+}
+
+/* Who waits in poll(2) has come back for more, whatever it has in hand. */
+static void test_polling(void **state)
+{
+    struct fixture *f = *state;
+    f->beat.config.group_session_timeout_ms = INT64_MAX / 2;
+    open_one(f);
+    assert_true(member_core_poll(f->core, 1));
+    assert_int_equal(member_core_poll_ms(f->core), POLL_MS); /* there is something */
+    assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, 2), 0);
+    member_core_data(f->core, 0, 7, false, 2);
+    assert_int_equal(member_core_poll_ms(f->core), POLL_MS + 2);
+    assert_false(member_core_is_waiting(f->core));
+    assert_false(member_core_poll(f->core, 3));
+    assert_int_equal(member_core_poll_ms(f->core), INT64_MAX);
+    assert_true(member_core_is_waiting(f->core));
+    /* It is to come back once there is more, */
+    member_core_data(f->core, 0, 7, true, 5000);
+    assert_int_equal(member_core_poll_ms(f->core), POLL_MS + 5000);
+    assert_true(member_core_poll(f->core, 6000));
+    assert_int_equal(member_core_poll_ms(f->core), POLL_MS + 5000);
+    member_core_data(f->core, 0, 7, false, 7000);
+    assert_int_equal(member_core_poll_ms(f->core), INT64_MAX);
+    /* and when another is to have what it holds. */
+    f->grants[0].give_up = true;
+    answer(f, 8000);
+    assert_int_equal(member_core_poll_ms(f->core), POLL_MS + 8000);
+    assert_true(member_core_poll(f->core, 9000));
+    assert_int_equal(member_core_finish(f->core, 0, 7, 20, 4, 9000), 0);
+    assert_false(member_core_poll(f->core, 9001));
+    assert_int_equal(member_core_poll_ms(f->core), INT64_MAX);
+    member_core_touch(f->core, false, 9002);
+    assert_false(member_core_is_waiting(f->core));
 }
 
 static void test_refused_commit_loses_it(void **state)
@@ -369,6 +403,7 @@ int main(void)
         TEST(test_other_generation_is_another_grant),
         TEST(test_fence),
         TEST(test_poll_interval),
+        TEST(test_polling),
         TEST(test_refused_commit_loses_it),
         TEST(test_synced_when_lost),
         TEST(test_what_was_not_answered_is_committed_again),

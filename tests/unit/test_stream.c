@@ -66,21 +66,6 @@ static void begin_read(struct stream *stream, struct record *record, int64_t at,
     stream_read(stream, &record->reply, at, size, false);
 }
 
-static void assert_bytes(struct record *record, const char *want)
-{
-    record_wait(record);
-    assert_int_equal(record->error, 0);
-    assert_string_equal(record->bytes, want);
-    record_end(record);
-}
-
-static void assert_error(struct record *record, int want)
-{
-    record_wait(record);
-    assert_int_equal(record->error, want);
-    record_end(record);
-}
-
 static void waits_for_messages(void **state)
 {
     struct fixture *f = make();
@@ -89,13 +74,13 @@ static void waits_for_messages(void **state)
     (void)state;
     append(f, "a\n");
     begin_read(stream, &record, 0, 100);
-    assert_bytes(&record, "a\n");
+    record_expect_bytes(&record, "a\n");
     begin_read(stream, &record, 2, 100);
     assert_false(record_wait_ms(&record, 20));
     append(f, "b\nc\n");
-    assert_bytes(&record, "b\nc\n");
+    record_expect_bytes(&record, "b\nc\n");
     begin_read(stream, &record, 1, 3); /* back */
-    assert_bytes(&record, "\nb\n");
+    record_expect_bytes(&record, "\nb\n");
     stream_close(stream);
     end(f);
 }
@@ -111,7 +96,7 @@ static void waits_for_an_offset(void **state)
     append(f, "b\nc\n");
     assert_false(record_wait_ms(&record, 10));
     append(f, "d\n");
-    assert_bytes(&record, "d\n");
+    record_expect_bytes(&record, "d\n");
     stream_close(stream);
     end(f);
 }
@@ -125,14 +110,14 @@ static void several_reads_wait(void **state)
     for (int i = 0; i < 5; i++)
         begin_read(stream, &records[i], i == 4 ? 2 : 0, 100);
     record_interrupt(&records[1]);
-    assert_error(&records[1], -EINTR);
+    record_expect_error(&records[1], -EINTR);
     append(f, "a\n");
-    assert_bytes(&records[0], "a\n");
-    assert_bytes(&records[2], "a\n");
-    assert_bytes(&records[3], "a\n");
+    record_expect_bytes(&records[0], "a\n");
+    record_expect_bytes(&records[2], "a\n");
+    record_expect_bytes(&records[3], "a\n");
     assert_false(record_wait_ms(&records[4], 10));
     stream_close(stream);
-    assert_error(&records[4], -ENOTCONN);
+    record_expect_error(&records[4], -ENOTCONN);
     end(f);
 }
 
@@ -144,11 +129,11 @@ static void nonblocking(void **state)
     (void)state;
     record_init(&record);
     stream_read(stream, &record.reply, 0, 10, true);
-    assert_error(&record, -EAGAIN);
+    record_expect_error(&record, -EAGAIN);
     begin_read(stream, &record, -1, 10);
-    assert_error(&record, -EINVAL);
+    record_expect_error(&record, -EINVAL);
     begin_read(stream, &record, 0, 0);
-    assert_bytes(&record, "");
+    record_expect_bytes(&record, "");
     stream_close(stream);
     end(f);
 }
@@ -163,13 +148,13 @@ static void range_ends(void **state)
     (void)state;
     begin_read(text, &record, 0, 100);
     append(f, "a\nb\n");
-    assert_bytes(&record, "b\n");
+    record_expect_bytes(&record, "b\n");
     begin_read(text, &record, 2, 100);
     begin_read(text, &end_record, 4, 100);
     assert_false(record_wait_ms(&record, 10));
     append(f, "c\nd\n");
-    assert_bytes(&record, "c\n");
-    assert_bytes(&end_record, "");
+    record_expect_bytes(&record, "c\n");
+    record_expect_bytes(&end_record, "");
     begin_read(json, &record, 0, 1000);
     record_wait(&record);
     assert_int_equal(record.error, 0);
@@ -178,7 +163,7 @@ static void range_ends(void **state)
     assert_null(strstr(record.bytes, "{\"offset\":3,"));
     begin_read(json, &end_record, (int64_t)record.length, 1000);
     record_end(&record);
-    assert_bytes(&end_record, "");
+    record_expect_bytes(&end_record, "");
     stream_close(text);
     stream_close(json);
     end(f);
@@ -193,7 +178,7 @@ static void deleted_topic_ends_reads(void **state)
     (void)state;
     begin_read(stream, &record, 0, 100);
     assert_int_equal(cluster_delete_topic(f->node.cluster, "t", why, sizeof why), 0);
-    assert_error(&record, E_TOPIC_DELETED);
+    record_expect_error(&record, E_TOPIC_DELETED);
     stream_close(stream);
     end(f);
 }
@@ -207,7 +192,7 @@ static void drain_answers(void **state)
     begin_read(stream, &record, 0, 100);
     assert_false(record_answered(&record));
     parking_drain(f->parking);
-    assert_error(&record, -ENOTCONN);
+    record_expect_error(&record, -ENOTCONN);
     stream_close(stream);
     end(f);
 }

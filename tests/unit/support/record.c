@@ -169,3 +169,18 @@ bool record_answered(struct record *record)
 {
     return record_wait_ms(record, 0);
 }
+
+void record_expect_bytes(struct record *record, const char *want)
+{
+    record_wait(record);
+    assert_int_equal(record->error, 0);
+    assert_string_equal(record->bytes, want);
+    record_end(record);
+}
+
+void record_expect_error(struct record *record, int want)
+{
+    record_wait(record);
+    assert_int_equal(record->error, want);
+    record_end(record);
+}

@@ -39,5 +39,8 @@ void record_wait(struct record *record);
 /* true if it was answered within ms. */
 bool record_wait_ms(struct record *record, int64_t ms);
 bool record_answered(struct record *record);
+/* Waits for the answer, which must be this, and ends the record. */
+void record_expect_bytes(struct record *record, const char *want);
+void record_expect_error(struct record *record, int want);
 
 #endif
