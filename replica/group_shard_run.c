@@ -250,6 +250,7 @@ static int do_item(struct task *task, const cJSON *item, bool *beats)
     *beats = *beats && op.kind == GROUP_OP_BEAT;
     task->op = &op;
     rc = do_op(task);
+    task->op = NULL;
     group_wire_free_op(&op);
     return rc;
 }

@@ -169,7 +169,7 @@ static void test_coordinator_dies(void **state)
 {
     struct replica_rig *rig = *state;
     struct group_user *users[NODES] = {0};
-    struct group_member_status before[NODES + 1];
+    struct group_member_status before[NODES + 1] = {0};
     struct group_member_status after;
     struct group_chunk chunk;
     int seen[LINES] = {0};
