@@ -100,26 +100,9 @@ def latency(bench):
 
 def latency_ack(bench):
     """latency of one append, default settings, against write and fdatasync natively"""
-    n = 200 if bench.quick else 500
-    native = os.path.join(bench.work.native, "synced")
     with Cluster(bench.work, "cluster-ack") as cluster, cluster.topic() as topic:
         log = topic.on(topic.leader()).log
-        samples = bench.interleave(
-            {
-                "topicfs": lambda: bench.work.client("line", path=log, n=n),
-                "native": lambda: bench.work.client("line", path=native, n=n, sync=1),
-            }
-        )
-    os.unlink(native)
-    lines = []
-    for percentile, bounds in (("p50", {"at_most": 4}), ("p99", {})):
-        ours, its = (
-            [result[f"{percentile}_us"] for result in samples[name]]
-            for name in ("topicfs", "native")
-        )
-        what = f"three nodes: one append, flush=ack, {percentile}"
-        lines.append(Line(what, "us", ours, its, "native write+fdatasync", **bounds))
-    return lines
+        return bench.against_native(log, "three nodes: one append, flush=ack", at_most=4)
 
 
 def follow(bench):

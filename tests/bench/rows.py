@@ -69,6 +69,31 @@ class Bench:
         best = max(caches, key=lambda cache: sorted(samples[cache])[self.pairs // 2])
         return samples["topicfs"], samples[best], f"passthrough_ll cache={best}"
 
+    def against_native(self, log, what, at_most):
+        """Appends of one line to log, and write with fdatasync on the native filesystem, in turn.
+
+        Returns two lines; at_most bounds the p50.
+        """
+        n = 200 if self.quick else 500
+        native = os.path.join(self.work.native, "synced")
+        samples = self.interleave(
+            {
+                "topicfs": lambda: self.work.client("line", path=log, n=n),
+                "native": lambda: self.work.client("line", path=native, n=n, sync=1),
+            }
+        )
+        os.unlink(native)
+        lines = []
+        for percentile, bounds in (("p50", {"at_most": at_most}), ("p99", {})):
+            ours, its = (
+                [result[f"{percentile}_us"] for result in samples[name]]
+                for name in ("topicfs", "native")
+            )
+            lines.append(
+                Line(f"{what}, {percentile}", "us", ours, its, "native write+fdatasync", **bounds)
+            )
+        return lines
+
 
 # --- appending ----------------------------------------------------------------------------
 
@@ -179,25 +204,8 @@ def latency_os(bench):
 
 def latency_ack(bench):
     """latency of one append, flush=ack, against write and fdatasync on the native filesystem"""
-    n = 200 if bench.quick else 500
-    native = os.path.join(bench.work.native, "synced")
     with bench.mount.topic() as topic:
-        samples = bench.interleave(
-            {
-                "topicfs": lambda: bench.work.client("line", path=topic.log, n=n),
-                "native": lambda: bench.work.client("line", path=native, n=n, sync=1),
-            }
-        )
-    os.unlink(native)
-    lines = []
-    for percentile, bounds in (("p50", {"at_most": 2.2}), ("p99", {})):
-        ours, its = (
-            [result[f"{percentile}_us"] for result in samples[name]]
-            for name in ("topicfs", "native")
-        )
-        what = f"one append, flush=ack, {percentile}"
-        lines.append(Line(what, "us", ours, its, "native write+fdatasync", **bounds))
-    return lines
+        return bench.against_native(topic.log, "one append, flush=ack", at_most=2.2)
 
 
 def append_large(bench):
