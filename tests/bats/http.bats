@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The HTTP server: curl as a client, what it refuses, who may what, and its end.
 load helpers
+load http
 
 setup() {
     fresh_mount listen=127.0.0.1:0
@@ -11,29 +12,9 @@ teardown() {
     end_mount
 }
 
-# The port is the kernel's choice; the log tells it.
-find_url() {
-    local scheme port
-    read -r scheme port < <(sed -nE 's/.* (HTTPS?) on port ([0-9]+) of .*/\1 \2/p' "$DAEMON_LOG" |
-        tail -n 1)
-    [ -n "$port" ]
-    export PORT=$port
-    URL=${scheme,,}://127.0.0.1:$port
-}
-
 remount_with() {
     remount "$1"
     find_url
-}
-
-# answers STATUS CURL-ARGUMENT...: that status; the body is in $output.
-answers() {
-    local expected=$1
-    shift
-    run -0 curl -s --max-time $((30 * TOPICFS_TEST_SLOW)) -w '%{http_code}' "$@"
-    [ "${output: -3}" = "$expected" ] || fail "$*: $output, not $expected"
-    output=${output:0:-3}
-    output=${output%$'\n'}
 }
 
 # header NAME CURL-ARGUMENT...: the value of a header of the answer.

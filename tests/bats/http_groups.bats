@@ -2,27 +2,18 @@
 # Consumer groups over HTTP: curl as a member, beside readers on the mount.
 # shellcheck disable=SC2016 # what is quoted is for other shells
 load helpers
+load http
 setup() {
     fresh_mount listen=127.0.0.1:0
-    local port
-    port=$(sed -nE 's/.* HTTP on port ([0-9]+) of .*/\1/p' "$DAEMON_LOG" | tail -n 1)
-    [ -n "$port" ]
-    URL=http://127.0.0.1:$port
+    find_url
     new_topic t
     G=$URL/groups/g
-    export G URL
+    export G
 }
 teardown() { end_mount; }
 
-# answers STATUS CURL-ARGUMENT...: that status; the body is in $output.
-answers() {
-    local expected=$1
-    shift
-    run -0 curl -s --max-time $((40 * TOPICFS_TEST_SLOW)) -w '%{http_code}' "$@"
-    [ "${output: -3}" = "$expected" ] || fail "$*: $output, not $expected"
-    output=${output:0:-3}
-    output=${output%$'\n'}
-}
+ANSWER_S=40 # polls wait for as long as 30 s
+
 # Sets $ID.
 join() {
     answers 201 -X POST "$G/members?topic=t"

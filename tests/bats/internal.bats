@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Topics that topicfs keeps for itself: their names begin with __.
 load helpers
+load http
 
 # One that is found in the data directory after the store was lost.
 setup() {
@@ -11,9 +12,7 @@ setup() {
     mv "$DATA/x-0" "$DATA/__x-0"
     rm -r "$DATA/store"
     start_daemon listen=127.0.0.1:0
-    local port
-    port=$(sed -nE 's/.* HTTP on port ([0-9]+) of .*/\1/p' "$DAEMON_LOG" | tail -n 1)
-    URL=http://127.0.0.1:$port
+    find_url
 }
 teardown() { end_mount; }
 

@@ -236,6 +236,15 @@ is_preferred() { # NODE ASKED
     [ "$(state_of t 'replicas[0]' "n$2")" = "$1" ]
 }
 
+nobody_noticed() { # WRITER WRITER
+    wait_for 30 all_in_sync t
+    stop_writers
+    wait_for 10 same_everywhere t
+    wait_for 20 no_problems
+    run grep -hv '^ok' "$C/notes-$1" "$C/notes-$2"
+    assert_output ""
+}
+
 @test "the leader's directory can't be written: leadership moves, the others stay in sync" {
     fresh_cluster 3
     fill_topic
@@ -255,12 +264,7 @@ is_preferred() { # NODE ASKED
     in_sync t "$third" "$other"
     # Mended, it comes back by itself.
     chattr -R -i "$C/data/n$victim/t-0"
-    wait_for 30 all_in_sync t
-    stop_writers
-    wait_for 10 same_everywhere t
-    wait_for 20 no_problems
-    run grep -hv '^ok' "$C/notes-$other" "$C/notes-$victim"
-    assert_output ""
+    nobody_noticed "$other" "$victim"
     nothing_left "$victim"
 }
 
@@ -292,11 +296,6 @@ notes_are_true() { # LOG NOTES...
     progress "$victim"
     in_sync t "$other" "$other"
     rm "$C/run/fail-now"
-    wait_for 30 all_in_sync t
-    stop_writers
-    wait_for 10 same_everywhere t
-    wait_for 20 no_problems
-    run grep -hv '^ok' "$C/notes-$other" "$C/notes-$victim"
-    assert_output ""
+    nobody_noticed "$other" "$victim"
     notes_are_true "$C/n$other/topics/t/0/log" "$C/notes-$other" "$C/notes-$victim"
 }
