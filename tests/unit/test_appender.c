@@ -89,20 +89,11 @@ static void begin_write(struct fixture *f, struct record *record, const char *te
     free(copy);
 }
 
-static long result_of(struct record *record)
-{
-    long result;
-    record_wait(record);
-    result = record->error != 0 ? record->error : (long)record->written;
-    record_end(record);
-    return result;
-}
-
 static long put(struct fixture *f, const char *text)
 {
     struct record record;
     begin_write(f, &record, text, 1);
-    return result_of(&record);
+    return record_result(&record);
 }
 
 static long flush(struct fixture *f, uint64_t owner)
@@ -110,7 +101,7 @@ static long flush(struct fixture *f, uint64_t owner)
     struct record record;
     record_init(&record);
     appender_flush(f->appender, &record.reply, owner);
-    return result_of(&record);
+    return record_result(&record);
 }
 
 static void assert_log(struct fixture *f, const char *want)
@@ -164,7 +155,7 @@ static void release_completes(void **state)
     record_init(&record);
     appender_release(f->appender, &record.reply);
     f->appender = NULL;
-    assert_int_equal(result_of(&record), 0);
+    assert_int_equal(record_result(&record), 0);
     assert_log(f, "last words\n");
     end(f);
 }
@@ -216,12 +207,12 @@ static void interrupted_and_sent_again(void **state)
         assert_false(record_answered(&record));
         record_interrupt(&record);
         assert_false(record_wait_ms(&record, 100));
-        assert_int_equal(result_of(&record), -EINTR);
+        assert_int_equal(record_result(&record), -EINTR);
     }
     begin_write(f, &record, "c\nde\nf", 1);
     assert_false(record_wait_ms(&record, 20));
     gate(false);
-    assert_int_equal(result_of(&record), 6);
+    assert_int_equal(record_result(&record), 6);
     assert_int_equal(put(f, "g\n"), 2);
     assert_log(f, "abc\nde\nfg\n");
     /* The same once more is a new message. */
@@ -239,7 +230,7 @@ static void interrupted_and_committed_in_time(void **state)
     begin_write(f, &record, "a\n", 1);
     record_interrupt(&record);
     gate(false);
-    assert_int_equal(result_of(&record), 2);
+    assert_int_equal(record_result(&record), 2);
     assert_int_equal(put(f, "a\n"), 2);
     assert_log(f, "a\na\n");
     end(f);
@@ -254,7 +245,7 @@ static void interrupted_then_something_else(void **state)
     gate(true);
     begin_write(f, &record, "c\nf", 1);
     record_interrupt(&record);
-    assert_int_equal(result_of(&record), -EINTR);
+    assert_int_equal(record_result(&record), -EINTR);
     gate(false);
     /* "f" belongs to the write that failed. */
     assert_int_equal(put(f, "x\n"), 2);
@@ -278,11 +269,11 @@ static void several_on_their_way(void **state)
     begin_write(f, &records[2], "e\n", 1);
     assert_false(record_answered(&records[0]));
     record_interrupt(&records[0]);
-    assert_int_equal(result_of(&records[0]), -EINTR);
+    assert_int_equal(record_result(&records[0]), -EINTR);
     gate(false);
-    assert_int_equal(result_of(&records[1]), 3);
-    assert_int_equal(result_of(&records[2]), 2);
-    assert_int_equal(result_of(&flushed), 0);
+    assert_int_equal(record_result(&records[1]), 3);
+    assert_int_equal(record_result(&records[2]), 2);
+    assert_int_equal(record_result(&flushed), 0);
     assert_log(f, "a\nbc\nd\ne\n");
     end(f);
 }
@@ -294,13 +285,13 @@ static void deadline(void **state)
     (void)state;
     gate(true);
     begin_write(f, &record, "a\nb", 1);
-    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    assert_int_equal(record_result(&record), E_COMMIT_TIMEOUT);
     begin_write(f, &record, "a\nb", 1);
     gate(false);
-    assert_int_equal(result_of(&record), 3); /* the same, not once more */
+    assert_int_equal(record_result(&record), 3); /* the same, not once more */
     gate(true);
     begin_write(f, &record, "b\nd", 1);
-    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    assert_int_equal(record_result(&record), E_COMMIT_TIMEOUT);
     gate(false);
     assert_int_equal(put(f, "c\n"), 2);
     assert_log(f, "a\nbb\nc\n");
@@ -316,7 +307,7 @@ static void stop_answers(void **state)
     begin_write(f, &record, "a\n", 1);
     assert_false(record_answered(&record));
     parking_drain(f->parking);
-    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    assert_int_equal(record_result(&record), E_COMMIT_TIMEOUT);
     end(f);
 }
 
@@ -328,14 +319,14 @@ static void fsync_waits_for_the_disk(void **state)
     record_init(&record);
     appender_fsync(f->appender, &record.reply);
     assert_true(record_answered(&record));
-    assert_int_equal(result_of(&record), 0);
+    assert_int_equal(record_result(&record), 0);
     assert_int_equal(put(f, "a\nb"), 3);
     gate(true);
     record_init(&record);
     appender_fsync(f->appender, &record.reply);
     assert_false(record_wait_ms(&record, 30));
     gate(false);
-    assert_int_equal(result_of(&record), 0);
+    assert_int_equal(record_result(&record), 0);
     assert_log(f, "a\n");
     end(f);
 }
@@ -415,14 +406,14 @@ static void by_key_interrupted_and_sent_again(void **state)
     gate(true);
     begin_write(f, &record, bytes, 1);
     record_interrupt(&record);
-    assert_int_equal(result_of(&record), -EINTR);
+    assert_int_equal(record_result(&record), -EINTR);
     begin_write(f, &record, bytes, 1);
     gate(false);
-    assert_int_equal(result_of(&record), sizeof bytes - 1);
+    assert_int_equal(record_result(&record), sizeof bytes - 1);
     assert_int_equal(put(f, "il\n"), 3);
     record_init(&record);
     appender_fsync(f->appender, &record.reply);
-    assert_int_equal(result_of(&record), 0);
+    assert_int_equal(record_result(&record), 0);
     for (int32_t p = 0; p < 4; p++) {
         char *text = read_partition(f, p);
         total += strlen(text);

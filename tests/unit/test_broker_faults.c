@@ -44,13 +44,6 @@ static void run(const struct node *node, const char *command)
     assert_int_equal(system(line), 0);
 }
 
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
-}
-
 static void assert_problems(struct node *node, const char *wanted)
 {
     char *problems = node_problems(node);
@@ -117,7 +110,7 @@ static void test_unopened_log_keeps_what_is_known(void **state)
     await_opened(node);
     partition = node_partition(node, "t", 0);
     assert_non_null(partition);
-    assert_text(partition, "a\nb\n");
+    node_assert_text(partition, "a\nb\n");
     assert_int_equal(node_append(partition, "c\n", &result), 0);
     assert_int_equal(result.base_offset, 2);
     assert_problems(node, "");
@@ -223,7 +216,7 @@ static void test_deleted_log_that_can_not_be_moved(void **state)
     node_stop(node);
     node_start(node);
     partition = node_partition(node, "t", 0);
-    assert_text(partition, "new\n");
+    node_assert_text(partition, "new\n");
     partition_unref(partition);
 }
 

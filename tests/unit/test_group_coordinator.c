@@ -163,20 +163,35 @@ static void wrong_shards_are_refused(void **state)
     cJSON_Delete(answer);
 }
 
+/* "m1" joins "g"; what it has seen of its changes then. */
+static uint64_t join_and_look(struct rig *rig)
+{
+    struct group_wire_beat beat = {0};
+    assert_int_equal(join(rig, "g", "m1"), 0);
+    assert_int_equal(desk_beat(&rig->desk, "g", "m1", &beat), 0);
+    free(beat.grants);
+    return beat.changes;
+}
+
+/* It waits for so long for news. */
+static void park_beat(struct rig *rig, struct desk_call *call, uint64_t seen,
+                      int64_t wait_ms)
+{
+    char op[256];
+    (void)snprintf(op, sizeof op,
+                   "{\"op\":\"beat\",\"group\":\"g\",\"member\":\"m1\",\"seen\":%llu}",
+                   (unsigned long long)seen);
+    desk_send(&rig->desk, call, desk_request(&rig->desk, "g", wait_ms, op));
+}
+
 static void parked_beats_hear_of_changes(void **state)
 {
     struct rig *rig = *state;
     struct group_wire_beat beat = {0};
     struct desk_call parked;
-    char op[256];
-    assert_int_equal(join(rig, "g", "m1"), 0);
-    assert_int_equal(desk_beat(&rig->desk, "g", "m1", &beat), 0);
-    (void)snprintf(op, sizeof op,
-                   "{\"op\":\"beat\",\"group\":\"g\",\"member\":\"m1\",\"seen\":%llu}",
-                   (unsigned long long)beat.changes);
-    free(beat.grants);
+    uint64_t seen = join_and_look(rig);
     /* Without news it comes when its time is over. */
-    desk_send(&rig->desk, &parked, desk_request(&rig->desk, "g", 30, op));
+    park_beat(rig, &parked, seen, 30);
     cJSON *answer = desk_await(&parked);
     assert_int_equal(
         group_wire_get_beat(group_wire_get_answers(answer, 1)->child, &beat), 0);
@@ -184,7 +199,7 @@ static void parked_beats_hear_of_changes(void **state)
     free(beat.grants);
     cJSON_Delete(answer);
 
-    desk_send(&rig->desk, &parked, desk_request(&rig->desk, "g", 20000, op));
+    park_beat(rig, &parked, seen, 20000);
     desk_ok(&rig->desk, "g", "{\"op\":\"describe\",\"group\":\"g\"}");
     assert_false(desk_is_answered(&parked));
     assert_int_equal(join(rig, "g", "m2"), 0);
@@ -203,18 +218,11 @@ static void parked_beats_hear_of_changes(void **state)
 static void stopping_answers_what_is_parked(void **state)
 {
     struct rig *rig = *state;
-    struct group_wire_beat beat = {0};
     struct desk_call parked;
-    char op[256];
     int error = 0;
     const char *why = NULL;
-    assert_int_equal(join(rig, "g", "m1"), 0);
-    assert_int_equal(desk_beat(&rig->desk, "g", "m1", &beat), 0);
-    (void)snprintf(op, sizeof op,
-                   "{\"op\":\"beat\",\"group\":\"g\",\"member\":\"m1\",\"seen\":%llu}",
-                   (unsigned long long)beat.changes);
-    free(beat.grants);
-    desk_send(&rig->desk, &parked, desk_request(&rig->desk, "g", 30000, op));
+    uint64_t seen = join_and_look(rig);
+    park_beat(rig, &parked, seen, 30000);
     restart(rig);
     cJSON *answer = desk_await(&parked);
     assert_int_equal(group_wire_get_error(answer, &error, &why), 0);

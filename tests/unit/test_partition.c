@@ -32,13 +32,6 @@ static int remove_node(void **state)
     return 0;
 }
 
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
-}
-
 static void test_append_and_read(void **state)
 {
     static const char *const policies[] = {"{\"flush\":\"ack\"}", "{\"flush\":\"os\"}",
@@ -53,7 +46,7 @@ static void test_append_and_read(void **state)
         assert_int_equal(result.end.offset, 2);
         assert_int_equal(node_append(partition, "\n", &result), 0);
         assert_int_equal(result.base_offset, 2);
-        assert_text(partition, "one\ntwo\n\n");
+        node_assert_text(partition, "one\ntwo\n\n");
         struct partition_status status;
         partition_status_get(partition, &status);
         assert_int_equal(status.high_watermark.offset, 3);
@@ -79,7 +72,7 @@ static void test_restart_keeps_everything(void **state)
     assert_true(after.leader_epoch > before.leader_epoch);
     assert_int_equal(node_append(partition, "c\n", &result), 0);
     assert_int_equal(result.base_offset, 2);
-    assert_text(partition, "a\nb\nc\n");
+    node_assert_text(partition, "a\nb\nc\n");
     struct buf text;
     buf_init(&text, 1 << 16);
     assert_int_equal(partition_state_render(partition, &text), 0);
@@ -162,14 +155,14 @@ static void test_deletion_ends_waits_and_frees_the_name(void **state)
     struct extent extent;
     assert_int_equal(partition_read(partition, 0, 10, 0, &extent), E_TOPIC_DELETED);
     struct partition *again = node_topic(node, "t", NULL);
-    assert_text(again, "");
+    node_assert_text(again, "");
     assert_int_equal(node_append(again, "new\n", NULL), 0);
     partition_unref(partition);
     partition_unref(again);
     node_stop(node);
     node_start(node);
     again = node_partition(node, "t", 0);
-    assert_text(again, "new\n");
+    node_assert_text(again, "new\n");
     partition_unref(again);
 }
 
@@ -194,10 +187,10 @@ static void test_lost_store_brings_topics_back(void **state)
     const struct topic_id found = node_topic_id(node, "orders");
     assert_true(topic_id_equal(&id, &found));
     partition = node_partition(node, "orders", 0);
-    assert_text(partition, "one\n");
+    node_assert_text(partition, "one\n");
     partition_unref(partition);
     partition = node_partition(node, "orders", 1);
-    assert_text(partition, "two\n");
+    node_assert_text(partition, "two\n");
     partition_unref(partition);
     char *problems = node_problems(node);
     assert_non_null(strstr(problems, "kind=adopted"));

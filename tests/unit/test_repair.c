@@ -18,18 +18,6 @@ enum { TRIES = 5000 };
 
 #define SMALL_SEGMENTS "{\"replication_factor\":3,\"segment_bytes\":1048576}"
 
-static int open_rig(void **state)
-{
-    *state = replica_rig_open(3);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    replica_rig_close(*state);
-    return 0;
-}
-
 static int other_than(int id)
 {
     return id % 3 + 1;
@@ -76,6 +64,29 @@ static void fill(struct replica_rig *rig, int leader, const char *topic)
     }
 }
 
+/* A topic "t" with that, on all three nodes; its leader. */
+static int fill_topic(struct replica_rig *rig)
+{
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    fill(rig, leader, "t");
+    return leader;
+}
+
+/* The same lines, all alike, in a topic "t" with a single replica; on its leader. */
+static struct partition *fill_single(struct replica_rig *rig)
+{
+    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"segment_bytes\":1048576}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    char *line = make_text(1);
+    for (int i = 0; i < LINES; i++) {
+        assert_int_equal(node_append(partition, line, NULL), 0);
+    }
+    free(line);
+    return partition;
+}
+
 static void assert_whole(struct replica_rig *rig, int id, const char *topic)
 {
     struct partition *partition = replica_rig_partition(rig, id, topic);
@@ -88,13 +99,6 @@ static void assert_whole(struct replica_rig *rig, int id, const char *topic)
     free(text);
     free(wanted);
     partition_unref(partition);
-}
-
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
 }
 
 /* ---- waiting ------------------------------------------------------------------------
@@ -153,10 +157,8 @@ static const char flip[] =
 static void test_follower_is_filled_anew(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int id = other_than(leader);
-    fill(rig, leader, "t");
     replica_rig_run(rig, id, flip);
     struct partition *partition = replica_rig_partition(rig, id, "t");
     meet_damage(partition);
@@ -170,9 +172,7 @@ static void test_follower_is_filled_anew(void **state)
 static void test_leader_hands_over_first(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
-    fill(rig, leader, "t");
+    int leader = fill_topic(rig);
     replica_rig_run(rig, leader, flip);
     struct partition *partition = replica_rig_partition(rig, leader, "t");
     meet_damage(partition);
@@ -189,10 +189,8 @@ static void test_leader_hands_over_first(void **state)
 static void test_leader_finds_it_for_a_follower(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int away = other_than(leader);
-    fill(rig, leader, "t");
     replica_rig_kill(rig, away);
     replica_rig_bury(rig, away);
     until_in_isr(rig, leader, "t", away, false);
@@ -215,10 +213,8 @@ static void test_files_lost_while_away(void **state)
         "rm $(ls t-0/* | tail -n 2)",       "rm -r t-0",
     };
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int id = other_than(leader);
-    fill(rig, leader, "t");
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
         until_in_isr(rig, leader, "t", id, true);
         replica_rig_kill(rig, id);
@@ -264,7 +260,7 @@ static void test_only_copy_can_not_be_opened(void **state)
     partition = replica_rig_partition(rig, id, "t");
     replica_rig_until_committed(partition, 2);
     assert_int_equal(node_append(partition, "c\n", NULL), 0);
-    assert_text(partition, "a\nb\nc\n");
+    node_assert_text(partition, "a\nb\nc\n");
     partition_unref(partition);
 }
 
@@ -272,10 +268,8 @@ static void test_only_copy_can_not_be_opened(void **state)
 static void test_found_before_anybody_reads(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int id = other_than(leader);
-    fill(rig, leader, "t");
     replica_rig_kill(rig, id);
     replica_rig_run(rig, id, flip);
     replica_rig_run(rig, id, "sed -i s/true/false/ running.json");
@@ -303,8 +297,7 @@ static void test_lost_metadata_starts_first(void **state)
         "rm checkpoint",
     };
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    fill(rig, replica_rig_leader(rig, 1, "t", -1), "t");
+    (void)fill_topic(rig);
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
         for (int id = 1; id <= 3; id++) {
             until_in_isr(rig, 1, "t", id, true);
@@ -330,14 +323,8 @@ static void test_lost_metadata_starts_first(void **state)
 static void test_only_copy_stays(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"segment_bytes\":1048576}");
+    struct partition *partition = fill_single(rig);
     int leader = replica_rig_leader(rig, 1, "t", -1);
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
-    char *line = make_text(1);
-    for (int i = 0; i < LINES; i++) {
-        assert_int_equal(node_append(partition, line, NULL), 0);
-    }
-    free(line);
     replica_rig_run(rig, leader, flip);
     meet_damage(partition);
     rig_until_problem(&rig->cluster, leader, "kind=damaged t-0/", true);
@@ -360,9 +347,7 @@ static void lose_disk(struct partition *partition)
 static void test_failed_disk_of_the_leader(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
-    fill(rig, leader, "t");
+    int leader = fill_topic(rig);
     struct partition *partition = replica_rig_partition(rig, leader, "t");
     lose_disk(partition);
     /* The write waits for the next leader. */
@@ -379,10 +364,8 @@ static void test_failed_disk_of_the_leader(void **state)
 static void test_failed_disk_shows_after_a_crash(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int id = other_than(leader);
-    fill(rig, leader, "t");
     struct partition *partition = replica_rig_partition(rig, id, "t");
     shared_store_cut(rig->cluster.nodes[id].store, true);
     lose_disk(partition);
@@ -415,19 +398,13 @@ static bool is_observed(struct partition *partition)
 static void test_copy_for_readers(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", "{\"replication_factor\":1,\"segment_bytes\":1048576}");
-    int leader = replica_rig_leader(rig, 1, "t", -1);
-    int id = other_than(leader);
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
-    char *line = make_text(1);
-    for (int i = 0; i < LINES; i++) {
-        assert_int_equal(node_append(partition, line, NULL), 0);
-    }
+    struct partition *partition = fill_single(rig);
+    int id = other_than(replica_rig_leader(rig, 1, "t", -1));
     char *wanted = node_read_all(partition, NULL);
     partition_unref(partition);
     partition = replica_rig_partition(rig, id, "t");
     assert_true(is_observed(partition));
-    assert_text(partition, wanted);
+    node_assert_text(partition, wanted);
     replica_rig_run(rig, id, "mv observers/t-0 t-0");
     replica_rig_run(rig, id, flip);
     replica_rig_run(rig, id, "mv t-0 observers/t-0");
@@ -435,10 +412,9 @@ static void test_copy_for_readers(void **state)
     rig_until_problem(&rig->cluster, id, "kind=damaged", true);
     rig_until_problem(&rig->cluster, id, "kind=damaged", false);
     assert_true(is_observed(partition));
-    assert_text(partition, wanted);
+    node_assert_text(partition, wanted);
     partition_unref(partition);
     free(wanted);
-    free(line);
 }
 
 /* ---- who waits meanwhile ------------------------------------------------------------
@@ -475,18 +451,40 @@ static void until_done(struct waiting *waiting)
     assert_true(atomic_load(&waiting->done));
 }
 
+/* A topic "t" whose leader has one message; the partition there. */
+static struct partition *begin_topic(struct replica_rig *rig, int *leader)
+{
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    *leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, *leader, "t");
+    assert_int_equal(node_append(partition, "one\n", NULL), 0);
+    return partition;
+}
+
+/* The leader's disk fails while it is alone; the others, which were away, go on. The
+ * partition on the next leader's node. */
+static struct partition *pass_over(struct replica_rig *rig, int leader,
+                                   struct partition *partition)
+{
+    int other = other_than(leader);
+    lose_disk(partition);
+    until_in_isr(rig, leader, "t", leader, false);
+    replica_rig_start(rig, other);
+    replica_rig_start(rig, other_than(other));
+    int next = replica_rig_leader(rig, other, "t", leader);
+    return replica_rig_partition(rig, next, "t");
+}
+
 /* Others have the batch: its writer hears so, once it is committed. */
 static void test_waiter_of_what_others_have(void **state)
 {
     struct replica_rig *rig = *state;
     struct waiting waiting;
-    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = 0;
+    struct partition *partition = begin_topic(rig, &leader);
     int away = other_than(leader);
     int third = other_than(away);
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
     struct partition *copy = replica_rig_partition(rig, third, "t");
-    assert_int_equal(node_append(partition, "one\n", NULL), 0);
     replica_rig_kill(rig, away);
     begin_append(&waiting, partition, "two\n");
     struct partition_status status = {0};
@@ -502,7 +500,7 @@ static void test_waiter_of_what_others_have(void **state)
     until_done(&waiting);
     assert_int_equal(waiting.result.error, 0);
     assert_int_equal(waiting.result.base_offset, 1);
-    assert_text(partition, "one\ntwo\n");
+    node_assert_text(partition, "one\ntwo\n");
     partition_unref(partition);
 }
 
@@ -511,21 +509,12 @@ static void test_waiter_of_what_nobody_has(void **state)
 {
     struct replica_rig *rig = *state;
     struct waiting waiting;
-    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
-    int leader = replica_rig_leader(rig, 1, "t", -1);
-    int other = other_than(leader);
-    int third = other_than(other);
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
-    assert_int_equal(node_append(partition, "one\n", NULL), 0);
-    replica_rig_kill(rig, other);
-    replica_rig_kill(rig, third);
+    int leader = 0;
+    struct partition *partition = begin_topic(rig, &leader);
+    replica_rig_kill(rig, other_than(leader));
+    replica_rig_kill(rig, other_than(other_than(leader)));
     begin_append(&waiting, partition, "two\n");
-    lose_disk(partition);
-    until_in_isr(rig, leader, "t", leader, false);
-    replica_rig_start(rig, other);
-    replica_rig_start(rig, third);
-    int next = replica_rig_leader(rig, other, "t", leader);
-    struct partition *there = replica_rig_partition(rig, next, "t");
+    struct partition *there = pass_over(rig, leader, partition);
     assert_int_equal(node_append(there, "three\n", NULL), 0);
     until_done(&waiting);
     assert_int_equal(waiting.result.error, 0);
@@ -545,25 +534,16 @@ static void test_many_wait_for_what_nobody_has(void **state)
     enum { WRITERS = PRODUCER_BATCHES + 2 };
     struct replica_rig *rig = *state;
     struct waiting waiting[WRITERS];
-    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
-    int leader = replica_rig_leader(rig, 1, "t", -1);
-    int other = other_than(leader);
-    int third = other_than(other);
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
-    assert_int_equal(node_append(partition, "one\n", NULL), 0);
-    replica_rig_kill(rig, other);
-    replica_rig_kill(rig, third);
+    int leader = 0;
+    struct partition *partition = begin_topic(rig, &leader);
+    replica_rig_kill(rig, other_than(leader));
+    replica_rig_kill(rig, other_than(other_than(leader)));
     for (int i = 0; i < WRITERS; i++) {
         char line[16];
         (void)snprintf(line, sizeof line, "w%d\n", i);
         begin_append(&waiting[i], partition, line);
     }
-    lose_disk(partition);
-    until_in_isr(rig, leader, "t", leader, false);
-    replica_rig_start(rig, other);
-    replica_rig_start(rig, third);
-    int next = replica_rig_leader(rig, other, "t", leader);
-    struct partition *there = replica_rig_partition(rig, next, "t");
+    struct partition *there = pass_over(rig, leader, partition);
     for (int i = 0; i < WRITERS; i++) {
         assert_int_equal(node_append(there, "other\n", NULL), 0);
     }
@@ -592,13 +572,11 @@ static void test_all_that_is_cut_is_sent_on(void **state)
     static const char *const lines[WRITERS] = {"a\n", "bb\n", "ccc\n", "dd\n", "e\n"};
     struct replica_rig *rig = *state;
     struct waiting waiting[WRITERS];
-    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = 0;
+    struct partition *partition = begin_topic(rig, &leader);
     int other = other_than(leader);
     int third = other_than(other);
     struct store *store = rig->cluster.nodes[leader].store;
-    struct partition *partition = replica_rig_partition(rig, leader, "t");
-    assert_int_equal(node_append(partition, "one\n", NULL), 0);
     replica_rig_cut_off(rig, other);
     replica_rig_cut_off(rig, third);
     for (int i = 0; i < WRITERS; i++) {
@@ -620,7 +598,7 @@ static void test_all_that_is_cut_is_sent_on(void **state)
         assert_int_equal(waiting[i].result.base_offset, 2 + i);
     }
     replica_rig_until_committed(there, 2 + WRITERS);
-    assert_text(there, "one\ntwo\na\nbb\nccc\ndd\ne\n");
+    node_assert_text(there, "one\ntwo\na\nbb\nccc\ndd\ne\n");
     partition_unref(there);
     partition_unref(partition);
 }
@@ -628,36 +606,38 @@ static void test_all_that_is_cut_is_sent_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_follower_is_filled_anew, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_leader_hands_over_first, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_leader_finds_it_for_a_follower, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_files_lost_while_away, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_log_that_can_not_be_opened, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_only_copy_can_not_be_opened, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_found_before_anybody_reads, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_lost_metadata_starts_first, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_only_copy_stays, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_failed_disk_of_the_leader, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_failed_disk_shows_after_a_crash, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_copy_for_readers, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_waiter_of_what_others_have, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_many_wait_for_what_nobody_has, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_all_that_is_cut_is_sent_on, open_rig,
-                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_follower_is_filled_anew, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_leader_hands_over_first, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_leader_finds_it_for_a_follower,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_files_lost_while_away, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_log_that_can_not_be_opened,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_only_copy_can_not_be_opened,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_found_before_anybody_reads,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_lost_metadata_starts_first,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_only_copy_stays, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_failed_disk_of_the_leader,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_failed_disk_shows_after_a_crash,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_copy_for_readers, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_waiter_of_what_others_have,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_many_wait_for_what_nobody_has,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_all_that_is_cut_is_sent_on,
+                                        replica_rig_setup, replica_rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

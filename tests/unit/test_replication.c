@@ -15,25 +15,6 @@
 #include <cmocka.h>
 #include <utlist.h>
 
-static int open_rig(void **state)
-{
-    *state = replica_rig_open(3);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    replica_rig_close(*state);
-    return 0;
-}
-
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
-}
-
 static void test_every_replica_has_it(void **state)
 {
     struct replica_rig *rig = *state;
@@ -53,7 +34,7 @@ static void test_every_replica_has_it(void **state)
         for (int id = 1; id <= 3; id++) {
             partition = replica_rig_partition(rig, id, name);
             replica_rig_until_committed(partition, 3);
-            assert_text(partition, "one\ntwo\nthree\n");
+            node_assert_text(partition, "one\ntwo\nthree\n");
             partition_unref(partition);
         }
     }
@@ -118,7 +99,7 @@ static void test_failover_and_return(void **state)
     replica_rig_start(rig, first);
     partition = replica_rig_partition(rig, first, "t");
     replica_rig_until_committed(partition, 2);
-    assert_text(partition, "one\ntwo\n");
+    node_assert_text(partition, "one\ntwo\n");
     partition_unref(partition);
     replica_rig_until_isr(rig, witness, "t", 3);
 }
@@ -238,7 +219,7 @@ static void test_diverging_tail_is_cut(void **state)
     replica_rig_kill(rig, other);
     replica_rig_kill(rig, third);
     assert_int_equal(node_append(partition, "lost\nlost too\n", NULL), 0);
-    assert_text(partition, "one\n");
+    node_assert_text(partition, "one\n");
     partition_unref(partition);
     replica_rig_kill(rig, first);
     replica_rig_start(rig, other);
@@ -253,7 +234,7 @@ static void test_diverging_tail_is_cut(void **state)
     replica_rig_start(rig, first);
     partition = replica_rig_partition(rig, first, "t");
     replica_rig_until_committed(partition, 2);
-    assert_text(partition, "one\nkept\n");
+    node_assert_text(partition, "one\nkept\n");
     partition_unref(partition);
 }
 
@@ -478,7 +459,7 @@ static void test_below_the_minimum(void **state)
     replica_rig_start(rig, 2);
     pthread_join(writer.thread, NULL);
     assert_int_equal(writer.failed, 0);
-    assert_text(writer.partition, "0000\n");
+    node_assert_text(writer.partition, "0000\n");
     partition_unref(writer.partition);
 }
 
@@ -518,15 +499,15 @@ static void test_observer(void **state)
 
     /* A write needs no copy. */
     assert_int_equal(node_append(here, "one\n", NULL), 0);
-    assert_text(there, "one\n");
+    node_assert_text(there, "one\n");
     partition_status_get(here, &status);
     assert_int_equal(status.log_end_offset, 0);
 
     until_observed(here);
-    assert_text(here, "one\n");
+    node_assert_text(here, "one\n");
     /* With a copy, a write shows once it is acknowledged. */
     assert_int_equal(node_append(here, "two\n", NULL), 0);
-    assert_text(here, "one\ntwo\n");
+    node_assert_text(here, "one\ntwo\n");
     assert_int_equal(node_append(there, "three\n", NULL), 0);
     replica_rig_until_committed(here, 3);
 
@@ -543,7 +524,7 @@ static void test_observer(void **state)
     assert_true(status.unclean > unclean);
     assert_int_equal(node_append(here, "four\n", NULL), 0);
     until_observed(here);
-    assert_text(here, "one\ntwo\nthree\nfour\n");
+    node_assert_text(here, "one\ntwo\nthree\nfour\n");
     partition_unref(here);
     partition_unref(there);
     replica_rig_until_isr(rig, 1, "t", 1);
@@ -593,7 +574,7 @@ static void test_observer_of_nothing(void **state)
     int leader = replica_rig_leader(rig, 1, "t", -1);
     struct partition *here = replica_rig_partition(rig, leader % 3 + 1, "t");
     until_observed(here);
-    assert_text(here, "");
+    node_assert_text(here, "");
     partition_unref(here);
 }
 
@@ -658,39 +639,49 @@ static void test_observer_over_a_failover(void **state)
     replica_rig_bury(rig, first);
     (void)replica_rig_leader(rig, away, "t", first);
     assert_int_equal(node_append(here, "two\n", NULL), 0);
-    assert_text(here, "one\ntwo\n");
+    node_assert_text(here, "one\ntwo\n");
     partition_unref(here);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_replica_has_it, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_a_stream_and_its_end, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_failover_and_return, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_nothing_disappears_over_a_crash, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_a_start_alone_is_not_held_up, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_diverging_tail_is_cut, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_far_behind, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_writes_from_any_node, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_nothing_twice_over_a_failover, open_rig,
-                                        close_rig),
+        cmocka_unit_test_setup_teardown(test_every_replica_has_it, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_stream_and_its_end, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_failover_and_return, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_disappears_over_a_crash,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_start_alone_is_not_held_up,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_diverging_tail_is_cut, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_far_behind, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_writes_from_any_node, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_twice_over_a_failover,
+                                        replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_who_is_not_followed_does_not_refuse,
-                                        open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_log_start_follows, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_below_the_minimum, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_observer, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_observer_rests, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_observer_of_nothing, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_an_observer_waits_once, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_observer_over_a_failover, open_rig,
-                                        close_rig),
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_log_start_follows, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_below_the_minimum, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_observer, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_observer_rests, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_observer_of_nothing, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_an_observer_waits_once, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_observer_over_a_failover,
+                                        replica_rig_setup, replica_rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

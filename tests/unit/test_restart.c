@@ -13,25 +13,6 @@
 
 #include <cmocka.h>
 
-static int open_rig(void **state)
-{
-    *state = replica_rig_open(3);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    replica_rig_close(*state);
-    return 0;
-}
-
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
-}
-
 static void append(struct replica_rig *rig, int id, const char *topic,
                    const char *lines)
 {
@@ -115,7 +96,7 @@ static void test_checkpoint_is_lowered_before_the_next_append(void **state)
     assert_int_equal(node_append(partition, "no\n", NULL), -EISDIR);
     replica_rig_run(rig, leader, "rmdir checkpoint.tmp");
     assert_int_equal(node_append(partition, "three\n", NULL), 0);
-    assert_text(partition, "one\ntwo\nthree\n");
+    node_assert_text(partition, "one\ntwo\nthree\n");
     partition_unref(partition);
 }
 
@@ -144,7 +125,7 @@ static void test_checkpoint_after_a_cut(void **state)
     replica_rig_start(rig, first);
     struct partition *partition = replica_rig_partition(rig, first, "t");
     replica_rig_until_committed(partition, 2);
-    assert_text(partition, "one\nkept\n");
+    node_assert_text(partition, "one\nkept\n");
     partition_unref(partition);
     read_entry(rig, first, &entry);
     assert_true(entry.flushed_offset <= 2);
@@ -196,7 +177,7 @@ static void test_power_cut_of_all(void **state)
     until_committed_on(rig, "t", 6);
     for (int id = 1; id <= 3; id++) {
         struct partition *partition = replica_rig_partition(rig, id, "t");
-        assert_text(partition, "line\nline\nline\nline\nline\nline\n");
+        node_assert_text(partition, "line\nline\nline\nline\nline\nline\n");
         partition_unref(partition);
         rig_until_problem(&rig->cluster, id, "kind=damaged", false);
     }
@@ -234,7 +215,7 @@ static void test_what_recovery_cut_is_told(void **state)
     replica_rig_until_isr(rig, 1, "t", 3);
     for (int id = 1; id <= 3; id++) {
         struct partition *partition = replica_rig_partition(rig, id, "t");
-        assert_text(partition, "line\nline\nline\nline\n");
+        node_assert_text(partition, "line\nline\nline\nline\n");
         partition_unref(partition);
     }
     now = rig_state(&rig->cluster, 2, "t", 0);
@@ -307,16 +288,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            test_checkpoint_is_lowered_before_the_next_append, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_checkpoint_after_a_cut, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_power_cut_of_all, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_what_recovery_cut_is_told, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_marker_waits_until_all_know, open_rig,
-                                        close_rig),
-        cmocka_unit_test_setup_teardown(test_epoch_before_the_start_survives, open_rig,
-                                        close_rig),
+            test_checkpoint_is_lowered_before_the_next_append, replica_rig_setup,
+            replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_checkpoint_after_a_cut, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_power_cut_of_all, replica_rig_setup,
+                                        replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_what_recovery_cut_is_told,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_marker_waits_until_all_know,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_epoch_before_the_start_survives,
+                                        replica_rig_setup, replica_rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,19 +95,11 @@ static void begin_waiting(struct fixture *f, struct record *record, const char *
     assert_false(record_wait_ms(record, SETTLE_MS));
 }
 
-static long result_of(struct record *record)
-{
-    record_wait(record);
-    long result = record->error ? record->error : (long)record->written;
-    record_end(record);
-    return result;
-}
-
 static long put(struct fixture *f, const char *text)
 {
     struct record record;
     begin_write(f, &record, text);
-    return result_of(&record);
+    return record_result(&record);
 }
 
 static void interrupt_write(struct fixture *f, const char *text)
@@ -116,14 +108,7 @@ static void interrupt_write(struct fixture *f, const char *text)
     begin_waiting(f, &record, text);
     record_interrupt(&record);
     assert_true(record_wait_ms(&record, AT_ONCE_MS));
-    assert_int_equal(result_of(&record), -EINTR);
-}
-
-static void assert_text(struct partition *partition, const char *wanted)
-{
-    char *text = node_read_all(partition, NULL);
-    assert_string_equal(text, wanted);
-    free(text);
+    assert_int_equal(record_result(&record), -EINTR);
 }
 
 /* The leader, which writes, has one message; the others are cut off. */
@@ -162,9 +147,9 @@ static void cut_and_overgrown(void **state)
     shared_store_cut(f->rig->cluster.nodes[f->leader].store, false);
     replica_rig_until_committed(f->partition, 4);
     assert_int_equal(put(f, "lost\n"), 5);
-    assert_text(f->partition, "one\ntwo\nthree\nfour\nlost\n");
+    node_assert_text(f->partition, "one\ntwo\nthree\nfour\nlost\n");
     replica_rig_until_committed(partition, 5);
-    assert_text(partition, "one\ntwo\nthree\nfour\nlost\n");
+    node_assert_text(partition, "one\ntwo\nthree\nfour\nlost\n");
     partition_unref(partition);
 }
 
@@ -178,8 +163,8 @@ static void blocks_through_a_failover(void **state)
     struct partition *partition = pass_over(f);
     assert_int_equal(node_append(partition, "two\n", NULL), 0);
     shared_store_cut(f->rig->cluster.nodes[f->leader].store, false);
-    assert_int_equal(result_of(&record), 11);
-    assert_text(f->partition, "one\ntwo\nlate\nlater\n");
+    assert_int_equal(record_result(&record), 11);
+    node_assert_text(f->partition, "one\ntwo\nlate\nlater\n");
     partition_unref(partition);
 }
 
@@ -201,12 +186,12 @@ static void sent_and_sent_again(void **state)
     }
     begin_waiting(f, &record, "two\nthree\nfo");
     replica_rig_start(f->rig, f->third);
-    assert_int_equal(result_of(&record), 12);
+    assert_int_equal(record_result(&record), 12);
     assert_int_equal(put(f, "ur\n"), 3);
-    assert_text(f->partition, "one\ntwo\nthree\nfour\n");
+    node_assert_text(f->partition, "one\ntwo\nthree\nfour\n");
     /* The same once more is a new message. */
     assert_int_equal(put(f, "ur\n"), 3);
-    assert_text(f->partition, "one\ntwo\nthree\nfour\nur\n");
+    node_assert_text(f->partition, "one\ntwo\nthree\nfour\nur\n");
 }
 
 static void ended_before_it_is_sent_again(void **state)
@@ -217,9 +202,9 @@ static void ended_before_it_is_sent_again(void **state)
     replica_rig_start(f->rig, f->third);
     replica_rig_until_committed(f->partition, 2);
     assert_int_equal(put(f, "two\n"), 4);
-    assert_text(f->partition, "one\ntwo\n");
+    node_assert_text(f->partition, "one\ntwo\n");
     assert_int_equal(put(f, "two\n"), 4);
-    assert_text(f->partition, "one\ntwo\ntwo\n");
+    node_assert_text(f->partition, "one\ntwo\ntwo\n");
 }
 
 static void something_else_follows(void **state)
@@ -230,8 +215,8 @@ static void something_else_follows(void **state)
     interrupt_write(f, "two\n");
     begin_waiting(f, &record, "three\n");
     replica_rig_start(f->rig, f->third);
-    assert_int_equal(result_of(&record), 6);
-    assert_text(f->partition, "one\ntwo\nthree\n");
+    assert_int_equal(record_result(&record), 6);
+    node_assert_text(f->partition, "one\ntwo\nthree\n");
 }
 
 /* The leader dies with the batch; who follows it knows whether it had come to it. */
@@ -245,8 +230,8 @@ static void leader_dies_with_it(void **state)
     begin_waiting(f, &record, "two\n");
     replica_rig_start(f->rig, f->third);
     replica_rig_bury(f->rig, f->leader);
-    assert_int_equal(result_of(&record), 4);
-    assert_text(f->partition, "one\ntwo\n");
+    assert_int_equal(record_result(&record), 4);
+    node_assert_text(f->partition, "one\ntwo\n");
 }
 
 /* Alone, this node may become the leader, but commits nothing. */
@@ -262,8 +247,8 @@ static void all_others_are_away(void **state)
     begin_waiting(f, &record, "two\n");
     replica_rig_start(f->rig, f->leader);
     replica_rig_start(f->rig, f->third);
-    assert_int_equal(result_of(&record), 4);
-    assert_text(f->partition, "one\ntwo\n");
+    assert_int_equal(record_result(&record), 4);
+    node_assert_text(f->partition, "one\ntwo\n");
 }
 
 static void unmount_is_not_held_up(void **state)
@@ -274,7 +259,7 @@ static void unmount_is_not_held_up(void **state)
     begin_waiting(f, &record, "two\n");
     int64_t before_ms = clock_mono_ms(&clock_real);
     parking_drain(f->parking);
-    assert_int_equal(result_of(&record), E_COMMIT_TIMEOUT);
+    assert_int_equal(record_result(&record), E_COMMIT_TIMEOUT);
     assert_true(clock_mono_ms(&clock_real) - before_ms < AT_ONCE_MS);
 }
 
@@ -289,12 +274,12 @@ static void fsync_waits_for_the_others(void **state)
     struct record sync;
     record_init(&sync);
     record_interrupt(&record);
-    assert_int_equal(result_of(&record), -EINTR);
+    assert_int_equal(record_result(&record), -EINTR);
     appender_fsync(f->appender, &sync.reply);
     assert_false(record_wait_ms(&sync, 4 * SETTLE_MS));
     replica_rig_start(f->rig, f->third);
-    assert_int_equal(result_of(&sync), 0);
-    assert_text(f->partition, "one\n");
+    assert_int_equal(record_result(&sync), 0);
+    node_assert_text(f->partition, "one\n");
 }
 
 static int sync_all(struct fixture *f)
@@ -302,7 +287,7 @@ static int sync_all(struct fixture *f)
     struct record record;
     record_init(&record);
     appender_fsync(f->appender, &record.reply);
-    return (int)result_of(&record);
+    return (int)record_result(&record);
 }
 
 /* With acks=0 as well: what was accepted here is sent, and then on all disks. */

@@ -211,3 +211,10 @@ char *node_read_all(struct partition *partition, size_t *length)
     char *taken = buf_take(&text, NULL);
     return taken ? taken : strdup("");
 }
+
+void node_assert_text(struct partition *partition, const char *wanted)
+{
+    char *text = node_read_all(partition, NULL);
+    assert_string_equal(text, wanted);
+    free(text);
+}

@@ -46,5 +46,6 @@ int node_append(struct partition *partition, const char *lines,
                 struct produce_result *result);
 /* All committed bytes from the log start; the caller frees. */
 char *node_read_all(struct partition *partition, size_t *length);
+void node_assert_text(struct partition *partition, const char *wanted);
 
 #endif

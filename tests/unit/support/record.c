@@ -170,6 +170,14 @@ bool record_answered(struct record *record)
     return record_wait_ms(record, 0);
 }
 
+long record_result(struct record *record)
+{
+    record_wait(record);
+    long result = record->error ? record->error : (long)record->written;
+    record_end(record);
+    return result;
+}
+
 void record_expect_bytes(struct record *record, const char *want)
 {
     record_wait(record);

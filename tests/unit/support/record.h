@@ -42,5 +42,7 @@ bool record_answered(struct record *record);
 /* Waits for the answer, which must be this, and ends the record. */
 void record_expect_bytes(struct record *record, const char *want);
 void record_expect_error(struct record *record, int want);
+/* Waits for the answer, ends the record, and returns the bytes written or the error. */
+long record_result(struct record *record);
 
 #endif

@@ -275,6 +275,18 @@ void replica_rig_close(struct replica_rig *rig)
     free(rig);
 }
 
+int replica_rig_setup(void **state)
+{
+    *state = replica_rig_open(3);
+    return 0;
+}
+
+int replica_rig_teardown(void **state)
+{
+    replica_rig_close(*state);
+    return 0;
+}
+
 /* ---- topics -------------------------------------------------------------------------
  */
 

@@ -68,6 +68,10 @@ struct replica_rig *replica_rig_open_with(int count,
                                           const struct replica_rig_parts *parts);
 void replica_rig_close(struct replica_rig *rig);
 
+/* For cmocka: the state is a rig of three nodes. */
+int replica_rig_setup(void **state);
+int replica_rig_teardown(void **state);
+
 /* Puts the brokers' clock forward. */
 void replica_rig_later(struct replica_rig *rig, int64_t ms);
 
