@@ -149,7 +149,7 @@ static void test_unopened_log_is_tried_again(void **state)
     until_open(node, "t");
     assert_problems(node, "");
     partition = node_partition(node, "t", 0);
-    assert_text(partition, "a\nb\n");
+    node_assert_text(partition, "a\nb\n");
     assert_int_equal(node_append(partition, "c\n", &result), 0);
     assert_int_equal(result.base_offset, 2);
     partition_unref(partition);

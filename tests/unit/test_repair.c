@@ -229,10 +229,8 @@ static void test_files_lost_while_away(void **state)
 static void test_log_that_can_not_be_opened(void **state)
 {
     struct replica_rig *rig = *state;
-    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
-    int leader = replica_rig_leader(rig, 1, "t", -1);
+    int leader = fill_topic(rig);
     int id = other_than(leader);
-    fill(rig, leader, "t");
     until_in_isr(rig, leader, "t", id, true);
     replica_rig_kill(rig, id);
     replica_rig_run(rig, id, "rm -r t-0 && touch t-0");
