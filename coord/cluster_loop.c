@@ -15,7 +15,8 @@
 #include <time.h>
 
 enum {
-    ROUND_MS = 100, /* without a change; timers of the controller go by it */
+    ROUND_MS = 100, /* while something waits for its time */
+    IDLE_MS = 1000, /* else; every change wakes the loop */
     PAUSE_MS = 200, /* after a failed attempt on the store */
 };
 
@@ -23,7 +24,7 @@ struct loop {
     struct cluster *cluster;
     struct controller_loop *controller;
     struct health *health;
-    int64_t retry_ms; /* monotonic: no attempt before it */
+    int64_t retry_ms; /* monotonic: no attempt before it; 0: the last one succeeded */
 };
 
 void cluster_wake(struct cluster *cluster)
@@ -43,13 +44,18 @@ static int64_t real_ms(void)
 }
 
 /* Until something changed or a round is over; false: the thread is to end. */
-static bool wait_round(struct cluster *cluster)
+static bool wait_round(const struct loop *loop)
 {
+    struct cluster *cluster = loop->cluster;
+    bool waiting = loop->retry_ms > 0 || controller_loop_waits(loop->controller) ||
+                   health_waits(loop->health);
+    int64_t ms = waiting ? ROUND_MS : IDLE_MS;
     struct timespec until;
     bool go_on;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ROUND_MS * 1000000L;
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
@@ -134,12 +140,12 @@ static void *run(void *arg)
     struct loop *loop = arg;
     struct cluster *cluster = loop->cluster;
 
-    while (wait_round(cluster)) {
+    while (wait_round(loop)) {
         const struct snapshot *snapshot = cluster_get(cluster);
         struct store_status status;
 
-        if (real_ms() >= loop->retry_ms && act(loop, &snapshot) != 0)
-            loop->retry_ms = real_ms() + PAUSE_MS;
+        if (real_ms() >= loop->retry_ms)
+            loop->retry_ms = act(loop, &snapshot) != 0 ? real_ms() + PAUSE_MS : 0;
         cluster->store->ops->status(cluster->store, &status);
         health_update(loop->health, snapshot, &status, real_ms());
         snapshot_unref(snapshot);

@@ -42,6 +42,7 @@ struct controller_loop {
     struct since *waiting;
     int64_t looked_at;        /* revision; -1: look again also without a change */
     int64_t decided_revision; /* of the latest own commit */
+    bool active;              /* this node was the controller */
 };
 
 struct controller_loop *controller_loop_new(struct cluster *cluster)
@@ -476,7 +477,8 @@ int controller_loop_step(struct controller_loop *loop, const struct snapshot *sn
     int64_t revision = snapshot->shown.revision;
     int rc;
 
-    if (!cluster_is_controller(snapshot)) {
+    loop->active = cluster_is_controller(snapshot);
+    if (!loop->active) {
         forget_all(loop);
         loop->looked_at = -1;
         loop->decided_revision = 0;
@@ -493,4 +495,9 @@ int controller_loop_step(struct controller_loop *loop, const struct snapshot *sn
     free(round.nodes);
     loop->looked_at = rc == 0 && !round.incomplete ? revision : -1;
     return rc;
+}
+
+bool controller_loop_waits(const struct controller_loop *loop)
+{
+    return loop->active && (loop->waiting || loop->looked_at < 0);
 }

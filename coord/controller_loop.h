@@ -27,4 +27,7 @@ void controller_loop_free(struct controller_loop *loop);              /* accepts
  * controller. */
 int controller_loop_step(struct controller_loop *loop, const struct snapshot *snapshot);
 
+/* Whether the next step may have something to do although nothing changes. */
+bool controller_loop_waits(const struct controller_loop *loop);
+
 #endif

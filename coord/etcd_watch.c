@@ -13,7 +13,8 @@
 
 enum {
     WATCH_CREATED_MS = 1000, /* in which a new stream is confirmed */
-    WATCH_STEP_MS = 200,
+    WATCH_STEP_MS = 200,     /* until then: how often that is looked at */
+    WATCH_IDLE_MS = 10000,   /* then; whatever happens ends the wait */
     WATCH_PAUSE_MS = 100,
     WATCH_BODY_MAX = 64 * 1024,
 };
@@ -188,7 +189,8 @@ static int follow(struct etcd_watch *watch, struct etcd_stream *stream, bool *cr
     size_t searched = 0;
 
     for (;;) {
-        int rc = etcd_http_stream_wait(stream, WATCH_STEP_MS, &watch->in);
+        int wait_ms = *created ? WATCH_IDLE_MS : WATCH_STEP_MS;
+        int rc = etcd_http_stream_wait(stream, wait_ms, &watch->in);
         if (rc == 0)
             rc = take_lines(watch, &searched, created);
         if (rc == -EMSGSIZE)

@@ -431,3 +431,8 @@ void health_update(struct health *health, const struct snapshot *snapshot,
     health->seen = snapshot;
     health->lost = status->session_lost;
 }
+
+bool health_waits(const struct health *health)
+{
+    return health->waiting;
+}

@@ -38,5 +38,7 @@ void health_free(struct health *health);              /* accepts NULL */
  */
 void health_update(struct health *health, const struct snapshot *snapshot,
                    const struct store_status *status, int64_t now_ms);
+/* Whether a fault is still too young to be shown. */
+bool health_waits(const struct health *health);
 
 #endif

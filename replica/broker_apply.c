@@ -420,6 +420,7 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
     set_tick(broker, tick_for(snapshot));
     atomic_store(&broker->applied_revision, snapshot->revision);
     pthread_mutex_unlock(&broker->change_lock);
+    replication_notice_cluster(broker->replication);
     /* Who waited for a partition that was news to this node looks again. */
     broker_release_open_waiters(broker);
 }

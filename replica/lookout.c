@@ -9,7 +9,7 @@
 enum {
     LINK_WAIT_MS = 10000,  /* how long the other keeps the call */
     CALL_MARGIN_MS = 5000, /* on top of that, for the answer to come through */
-    LOOK_MS = 250,         /* how often the snapshot is looked at */
+    LOOK_MS = 1000,        /* how often the snapshot is looked at unasked */
     HINT_MS = 3000,        /* how long a node is looked after for a hint */
     HINTS_MAX = 8,
     REPLY_MAX = 64 * 1024,
@@ -57,6 +57,11 @@ void lookout_hint(struct lookout *lookout, int32_t broker)
         lookout->hints[lookout->hint_count++] = broker;
     }
     pthread_mutex_unlock(&lookout->lock);
+    peer_client_wake(lookout->thread.client);
+}
+
+void lookout_look(struct lookout *lookout)
+{
     peer_client_wake(lookout->thread.client);
 }
 

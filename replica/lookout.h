@@ -12,7 +12,7 @@
  * The controller looks after everybody, everybody after the controller, and a leader
  * after its followers. Other nodes are asked when there is a hint.
  *
- * lookout_hint: any thread, any lock; does not block.
+ * lookout_hint, lookout_look: any thread, any lock; do not block.
  */
 #ifndef TOPICFS_LOOKOUT_H
 #define TOPICFS_LOOKOUT_H
@@ -34,5 +34,7 @@ int lookout_start(const struct lookout_params *params, struct lookout **out);
 void lookout_stop(struct lookout *lookout); /* NULL is fine */
 
 void lookout_hint(struct lookout *lookout, int32_t broker);
+/* There is another snapshot: others may matter by now. */
+void lookout_look(struct lookout *lookout);
 
 #endif

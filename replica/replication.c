@@ -152,3 +152,15 @@ void replication_notice_writes(struct replication *replication,
     }
     pthread_mutex_unlock(&replication->lock);
 }
+
+void replication_notice_cluster(struct replication *replication)
+{
+    if (!replication) {
+        return;
+    }
+    pthread_mutex_lock(&replication->lock);
+    if (replication->active) {
+        lookout_look(replication->lookout);
+    }
+    pthread_mutex_unlock(&replication->lock);
+}

@@ -35,5 +35,7 @@ void replication_free(struct replication *replication); /* likewise */
 void replication_notice(struct replication *replication, struct partition *partition);
 void replication_notice_writes(struct replication *replication,
                                struct partition *partition);
+/* The cluster has another snapshot. NULL is fine. */
+void replication_notice_cluster(struct replication *replication);
 
 #endif
