@@ -18,7 +18,8 @@ static int order(const struct admin_task *task, const struct snapshot_topic *top
 
 /* Where the task is, or belongs. */
 static size_t place_of(const struct admin_work *work,
-                       const struct snapshot_topic *topic, int32_t partition)
+                       const struct snapshot_topic *topic, int32_t partition,
+                       bool *found)
 {
     size_t low = 0, high = work->count;
 
@@ -30,6 +31,7 @@ static size_t place_of(const struct admin_work *work,
         else
             high = middle;
     }
+    *found = low < work->count && order(&work->tasks[low], topic, partition) == 0;
     return low;
 }
 
@@ -37,24 +39,26 @@ const struct admin_task *admin_work_find(const struct admin_work *work,
                                          const struct snapshot_topic *topic,
                                          int32_t partition)
 {
-    size_t at = place_of(work, topic, partition);
+    bool found;
+    size_t at = place_of(work, topic, partition, &found);
 
-    if (at < work->count && order(&work->tasks[at], topic, partition) == 0)
-        return &work->tasks[at];
-    return NULL;
+    return found ? &work->tasks[at] : NULL;
 }
 
 int admin_work_put(struct admin_work *work, const struct admin_task *task)
 {
-    size_t at = place_of(work, task->topic, task->partition);
+    bool found;
+    size_t at = place_of(work, task->topic, task->partition, &found);
     struct admin_task *grown;
 
-    if (at < work->count &&
-        order(&work->tasks[at], task->topic, task->partition) == 0) {
-        struct replica_ids original = work->tasks[at].original;
+    if (found) {
+        struct admin_task *old = &work->tasks[at];
+        /* One that is done is no place to go back to. */
+        struct replica_ids original =
+            old->state == ADMIN_TASK_RUNS ? old->original : task->original;
 
-        work->tasks[at] = *task;
-        work->tasks[at].original = original;
+        *old = *task;
+        old->original = original;
         return 0;
     }
     grown = reallocarray(work->tasks, work->count + 1, sizeof(*grown));
@@ -94,14 +98,6 @@ static bool assignment_is(const struct admin_task *task)
                   task->target.count * sizeof(int32_t)) == 0;
 }
 
-static bool in_isr(const struct partition_info *info, int32_t id)
-{
-    for (uint32_t i = 0; i < info->isr_count; i++)
-        if (info->isr[i] == id)
-            return true;
-    return false;
-}
-
 static enum admin_task_state judge(const struct admin_task *task,
                                    enum admin_operation operation,
                                    const struct snapshot *snapshot)
@@ -114,7 +110,8 @@ static enum admin_task_state judge(const struct admin_task *task,
     if (info->leader == info->replicas[0])
         return ADMIN_TASK_DONE;
     preferred = cluster_snapshot_broker(&snapshot->shown, info->replicas[0]);
-    return preferred && !preferred->stopping && in_isr(info, preferred->id)
+    return preferred && !preferred->stopping &&
+                   replica_ids_list(info->isr, info->isr_count, preferred->id)
                ? ADMIN_TASK_RUNS
                : ADMIN_TASK_FAILED;
 }

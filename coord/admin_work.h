@@ -45,8 +45,8 @@ const struct admin_task *admin_work_find(const struct admin_work *work,
                                          const struct snapshot_topic *topic,
                                          int32_t partition);
 
-/* Adds a task, or replaces the one of that partition, keeping its `original`. 0 or
- * -ENOMEM. */
+/* Adds a task, or replaces the one of that partition, keeping its `original` while it
+ * runs. 0 or -ENOMEM. */
 int admin_work_put(struct admin_work *work, const struct admin_task *task);
 
 /* The value for the store, of those that run; the buffer's error. */

@@ -199,39 +199,6 @@ int cluster_live(const struct snapshot *snapshot, struct id_list *out)
     return 0;
 }
 
-int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg)
-{
-    const struct snapshot *snapshot;
-
-    pthread_mutex_lock(&cluster->lock);
-    if (cluster->subscriber_count == CLUSTER_SUBSCRIBERS_MAX) {
-        pthread_mutex_unlock(&cluster->lock);
-        return -ENOSPC;
-    }
-    cluster->subscribers[cluster->subscriber_count].fn = fn;
-    cluster->subscribers[cluster->subscriber_count++].arg = arg;
-    snapshot = cluster->snapshot;
-    cluster_snapshot_ref(&snapshot->shown);
-    pthread_mutex_unlock(&cluster->lock);
-    fn(arg, &snapshot->shown);
-    snapshot_unref(snapshot);
-    return 0;
-}
-
-void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg)
-{
-    pthread_mutex_lock(&cluster->lock);
-    while (cluster->notifying)
-        pthread_cond_wait(&cluster->notified_cond, &cluster->lock);
-    for (int i = 0; i < cluster->subscriber_count; i++) {
-        if (cluster->subscribers[i].fn != fn || cluster->subscribers[i].arg != arg)
-            continue;
-        cluster->subscribers[i] = cluster->subscribers[--cluster->subscriber_count];
-        break;
-    }
-    pthread_mutex_unlock(&cluster->lock);
-}
-
 bool cluster_store_was_created(const struct cluster *cluster)
 {
     return cluster->store_was_created;
@@ -240,8 +207,7 @@ bool cluster_store_was_created(const struct cluster *cluster)
 /* The next state of one partition, now that this incarnation is here. */
 static int elect_partition(struct cluster *cluster, struct txn *txn,
                            const struct controller_view *view,
-                           const struct snapshot_topic *topic, int32_t p,
-                           struct buf *value)
+                           const struct snapshot_topic *topic, int32_t p)
 {
     const struct id_list *replicas = &topic->assignment.partitions[p];
     const struct partition_state *old = &topic->states[p];
@@ -259,11 +225,7 @@ static int elect_partition(struct cluster *cluster, struct txn *txn,
                               topic->topic.config.min_insync_replicas, &next);
     if (rc != 0)
         return rc;
-    txn_compare(txn, STORE_MOD_REVISION, topic->infos[p].state_revision,
-                "brokers/topics/%s/partitions/%d/state", topic->topic.name, p);
-    partition_state_encode(value, &next);
-    txn_put(txn, false, value, "brokers/topics/%s/partitions/%d/state",
-            topic->topic.name, p);
+    cluster_put_state(txn, topic->topic.name, p, topic->infos[p].state_revision, &next);
     rc = next.leader < 0;
     partition_state_free(&next);
     return rc;
@@ -278,21 +240,19 @@ static int elect_partitions(struct cluster *cluster)
     const struct snapshot *base = cluster->snapshot;
     struct controller_view view = {.epoch = base->shown.controller_epoch};
     struct id_list live = {0};
-    struct buf value;
     struct txn txn;
     char what[120];
     int leaderless = 0;
     int rc = cluster_live(base, &live);
 
     view.live = &live;
-    buf_init(&value, 64 * 1024);
     txn_init(&txn, cluster->prefix);
     txn_fail(&txn, rc);
     for (uint32_t i = 0; i < base->shown.topic_count; i++) {
         const struct snapshot_topic *topic = snapshot_topic_at(base, i);
 
         for (int32_t p = 0; p < topic->assignment.partition_count; p++) {
-            rc = elect_partition(cluster, &txn, &view, topic, p, &value);
+            rc = elect_partition(cluster, &txn, &view, topic, p);
             txn_fail(&txn, rc < 0 ? rc : 0);
             leaderless += rc == 1;
         }
@@ -304,7 +264,6 @@ static int elect_partitions(struct cluster *cluster)
         problems_set(cluster->params.problems, "leaderless", "cluster", what,
                      "mount with the node id that their assignment names");
     }
-    buf_free(&value);
     id_list_free(&live);
     return rc;
 }

@@ -32,7 +32,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { TOPIC_NAME_MAX = 249 };
+enum { TOPIC_NAME_MAX = 249, PARTITIONS_MAX = 10000 };
 enum { TOPIC_ID_BYTES = 16, TOPIC_ID_TEXT = 33 };
 
 struct topic_id {
@@ -61,7 +61,9 @@ struct partition_loss {
 #define PARTITION_LOSS_NONE ((struct partition_loss){.epoch = -1, .from = -1, .to = -1})
 
 struct partition_info {
-    const int32_t *replicas; /* the assignment: broker ids, preferred leader first */
+    /* The assignment: broker ids, preferred leader first. Of these, as of the other
+     * lists, there are at most LEADERSHIP_REPLICAS_MAX. */
+    const int32_t *replicas;
     uint32_t replica_count;
     const int32_t *isr;
     uint32_t isr_count;
@@ -77,9 +79,9 @@ struct partition_info {
     struct partition_loss loss;
 };
 
-/* The same in the form that decisions take. -EOVERFLOW: more replicas than it holds. */
-int partition_info_leadership(const struct partition_info *info,
-                              struct leadership *out);
+/* The same in the form that decisions take. */
+void partition_info_leadership(const struct partition_info *info,
+                               struct leadership *out);
 
 struct topic {
     char name[TOPIC_NAME_MAX + 1];
@@ -195,11 +197,12 @@ bool cluster_snapshot_deleted(const struct cluster_snapshot *snapshot,
 bool cluster_store_was_created(const struct cluster *cluster);
 
 /*
- * Calls fn(arg, snapshot) at once with the present snapshot, then after every change,
- * in order, from the thread that made the change, with no lock held that an operation
- * or cluster_snapshot_get() needs. fn must not call an operation. At most eight
- * subscribers, before the first operation. unsubscribe: returns after a running fn has
- * returned, and fn is not called again; not from within fn.
+ * Calls fn(arg, snapshot) at once with the present snapshot, then after every change:
+ * in order, one call of any subscriber at a time, in the embedded store from the thread
+ * that made the change, else from one of the cluster's own; with no lock held that an
+ * operation or cluster_snapshot_get() needs. fn must not call an operation. At most
+ * eight subscribers: -ENOSPC. Both wait for a running call, so not from within fn;
+ * after unsubscribe fn is not called again.
  */
 typedef void cluster_change_fn(void *arg, const struct cluster_snapshot *snapshot);
 int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg);

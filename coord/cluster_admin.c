@@ -15,9 +15,6 @@
 #include <string.h>
 #include <time.h>
 
-/* What json_parse() takes: a value beyond that could not be read back. */
-enum { ADMIN_VALUE_MAX = 1 << 20 };
-
 /* Topics that one transaction on a shared store deletes: four operations each. */
 enum { DELETIONS_MAX = 24 };
 
@@ -53,17 +50,8 @@ void cluster_add_outcome(struct cluster *cluster, struct txn *txn,
 static void put_state(struct txn *txn, const struct admin_item *item,
                       const struct partition_state *state)
 {
-    const char *name = item->topic->topic.name;
-    struct buf value;
-
-    buf_init(&value, 64 * 1024);
-    partition_state_encode(&value, state);
-    txn_compare(
-        txn, STORE_MOD_REVISION, item->topic->infos[item->partition].state_revision,
-        "brokers/topics/%s/partitions/%" PRId32 "/state", name, item->partition);
-    txn_put(txn, false, &value, "brokers/topics/%s/partitions/%" PRId32 "/state", name,
-            item->partition);
-    buf_free(&value);
+    cluster_put_state(txn, item->topic->topic.name, item->partition,
+                      item->topic->infos[item->partition].state_revision, state);
 }
 
 static int prefer(struct txn *txn, const struct controller_view *view,
@@ -123,14 +111,9 @@ static size_t reassign_topic(struct txn *txn, const struct admin_item *items,
 {
     const struct snapshot_topic *topic = items[0].topic;
     struct assignment next = topic->assignment; /* the lists stay the topic's */
-    struct id_list lists[1];
-    struct id_list *all;
-    struct buf value;
+    struct id_list *all = calloc((size_t)next.partition_count, sizeof(*all));
     size_t n = 0;
 
-    all = next.partition_count > 1
-              ? reallocarray(NULL, (size_t)next.partition_count, sizeof(*all))
-              : lists;
     if (!all) {
         txn_fail(txn, -ENOMEM);
         return count;
@@ -140,14 +123,9 @@ static size_t reassign_topic(struct txn *txn, const struct admin_item *items,
     next.partitions = all;
     for (; n < count && items[n].topic == topic; n++)
         all[items[n].partition] = items[n].replicas;
-    buf_init(&value, ADMIN_VALUE_MAX);
-    assignment_encode(&value, &next);
-    txn_compare(txn, STORE_MOD_REVISION, topic->assignment_revision,
-                "brokers/topics/%s/assignment", topic->topic.name);
-    txn_put(txn, false, &value, "brokers/topics/%s/assignment", topic->topic.name);
-    buf_free(&value);
-    if (all != lists)
-        free(all);
+    cluster_compare_assignment(txn, topic->topic.name, topic->assignment_revision);
+    cluster_put_assignment(txn, topic->topic.name, &next);
+    free(all);
     return n;
 }
 
@@ -215,34 +193,40 @@ static void record_refusal(struct cluster *cluster, const struct snapshot *base,
 
 /* ---- with several nodes ---- */
 
+/* While it moves, a partition is on the old nodes and the new. */
+static int check_room(const struct admin_task *task, char *why, size_t why_size)
+{
+    uint32_t count = task->target.count;
+
+    for (uint32_t i = 0; i < task->original.count; i++)
+        count += !replica_ids_contain(&task->target, task->original.ids[i]);
+    if (count <= LEADERSHIP_REPLICAS_MAX)
+        return 0;
+    cluster_explain(why, why_size,
+                    "%s-%" PRId32 ": old and new replicas are together on %" PRIu32
+                    " nodes, more than %d: move it in two steps",
+                    task->topic->topic.name, task->partition, count,
+                    LEADERSHIP_REPLICAS_MAX);
+    return E_INVALID_REPLICATION_FACTOR;
+}
+
 /*
  * Elections and reassignments are the controller's: the request goes to the store,
  * where it stays while it runs. Merged per partition into what runs already.
  */
 static int add_task(const struct admin_item *item, enum admin_operation operation,
-                    struct admin_work *work)
+                    struct admin_work *work, char *why, size_t why_size)
 {
     const struct partition_info *info = &item->topic->infos[item->partition];
     struct admin_task task = {.topic = item->topic, .partition = item->partition};
+    int rc = 0;
 
     if (operation == ADMIN_REASSIGN) {
-        for (uint32_t i = 0; i < item->replicas.count; i++)
-            replica_ids_add(&task.target, item->replicas.ids[i]);
-        for (uint32_t i = 0; i < info->replica_count; i++)
-            replica_ids_add(&task.original, info->replicas[i]);
-        if (task.target.count < item->replicas.count)
-            return E_INVALID_REPLICATION_FACTOR;
+        replica_ids_set(&task.target, item->replicas.ids, item->replicas.count);
+        replica_ids_set(&task.original, info->replicas, info->replica_count);
+        rc = check_room(&task, why, why_size);
     }
-    return admin_work_put(work, &task);
-}
-
-static bool same_members(const struct replica_ids *a, const struct replica_ids *b)
-{
-    bool same = a->count == b->count;
-
-    for (uint32_t i = 0; same && i < a->count; i++)
-        same = replica_ids_contain(b, a->ids[i]);
-    return same;
+    return rc ? rc : admin_work_put(work, &task);
 }
 
 /* Taking a reassignment back must leave a replica that can lead. */
@@ -251,7 +235,7 @@ static int check_return(const struct snapshot *base, const struct admin_task *ta
 {
     const struct partition_state *state = &task->topic->states[task->partition];
 
-    if (!same_members(&task->target, &task->original))
+    if (!replica_ids_same_members(&task->target, &task->original))
         return 0;
     for (uint32_t i = 0; i < task->target.count; i++) {
         int32_t id = task->target.ids[i];
@@ -297,7 +281,7 @@ static int merge_request(enum admin_operation operation, const struct snapshot *
 
         rc = operation == ADMIN_PREFER ? check_preferred(base, item, why, why_size) : 0;
         if (rc == 0)
-            rc = add_task(item, operation, work);
+            rc = add_task(item, operation, work, why, why_size);
         task = rc ? NULL : admin_work_find(work, item->topic, item->partition);
         if (task && operation == ADMIN_REASSIGN)
             rc = check_return(base, task, why, why_size);
@@ -314,7 +298,7 @@ static int hand_in(struct cluster *cluster, enum admin_operation operation,
     int rc = merge_request(operation, base, request, &work, why, why_size);
 
     if (rc == 0) {
-        buf_init(&value, ADMIN_VALUE_MAX);
+        buf_init(&value, CLUSTER_VALUE_MAX);
         admin_work_encode(&work, operation, &value);
         txn_compare(txn, STORE_MOD_REVISION, base->running_revisions[operation],
                     "admin/%s", admin_operation_name(operation));
@@ -328,9 +312,9 @@ static int hand_in(struct cluster *cluster, enum admin_operation operation,
     return rc;
 }
 
-/* As many topics as a transaction takes; the rest by the next attempt. */
+/* As many topics as a transaction takes. -EAGAIN and *rest: the rest by the next. */
 static int delete_some(struct cluster *cluster, const struct snapshot *base,
-                       struct admin_request *request, struct txn *txn)
+                       struct admin_request *request, struct txn *txn, bool *rest)
 {
     size_t some = request->count < DELETIONS_MAX ? request->count : DELETIONS_MAX;
     int rc;
@@ -342,11 +326,13 @@ static int delete_some(struct cluster *cluster, const struct snapshot *base,
         cluster_add_outcome(cluster, txn, ADMIN_DELETE, "done", NULL);
     }
     rc = cluster_commit(cluster, txn, base);
-    return rc == 0 && some < request->count ? -EAGAIN : rc;
+    *rest = rc == 0 && some < request->count;
+    return *rest ? -EAGAIN : rc;
 }
 
 static int admin_once(struct cluster *cluster, enum admin_operation operation,
-                      const cJSON *request_json, bool again, char *why, size_t why_size)
+                      const cJSON *request_json, bool again, bool *rest, char *why,
+                      size_t why_size)
 {
     struct admin_request request = {0};
     const struct snapshot *base;
@@ -361,7 +347,7 @@ static int admin_once(struct cluster *cluster, enum admin_operation operation,
     if (rc != 0)
         txn_free(&txn);
     else if (operation == ADMIN_DELETE)
-        rc = delete_some(cluster, base, &request, &txn);
+        rc = delete_some(cluster, base, &request, &txn, rest);
     else
         rc = hand_in(cluster, operation, base, &request, &txn, reason, sizeof(reason));
     if (rc != 0 && rc != -EAGAIN) {
@@ -378,11 +364,15 @@ static int admin_once(struct cluster *cluster, enum admin_operation operation,
 static int admin_shared(struct cluster *cluster, enum admin_operation operation,
                         const cJSON *request, char *why, size_t why_size)
 {
+    bool again = false, rest;
     int attempts = 0, rc;
 
-    do
-        rc = admin_once(cluster, operation, request, attempts > 0, why, why_size);
-    while (cluster_again(&rc, &attempts));
+    do {
+        rest = false;
+        rc = admin_once(cluster, operation, request, again, &rest, why, why_size);
+        again = true;
+        attempts = rest ? 0 : attempts; /* that was no race that was lost */
+    } while (cluster_again(&rc, &attempts));
     return rc;
 }
 

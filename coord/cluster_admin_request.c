@@ -71,10 +71,10 @@ static int read_replicas(const struct reader *reader, const cJSON *array,
     int count = cJSON_GetArraySize(array);
     const cJSON *element;
 
-    if (!cJSON_IsArray(array) || count < 1 || count > REPLICAS_MAX) {
+    if (!cJSON_IsArray(array) || count < 1 || count > LEADERSHIP_REPLICAS_MAX) {
         refuse(reader,
                "%s-%" PRId32 ": \"replicas\" must be a list of 1 to %d node ids", name,
-               item->partition, REPLICAS_MAX);
+               item->partition, LEADERSHIP_REPLICAS_MAX);
         return -EINVAL;
     }
     item->replicas.ids = calloc((size_t)count, sizeof(int32_t));

@@ -6,10 +6,8 @@
 #include "coord/err.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { STATE_MAX = 64 * 1024, WATCH_LAG_MS = 1000 };
+enum { WATCH_LAG_MS = 1000 };
 
 void cluster_session(struct cluster *cluster, struct cluster_session *out)
 {
@@ -51,22 +49,6 @@ void cluster_compare_self(struct txn *txn, const struct snapshot *base)
                 "brokers/ids/%" PRId32, base->shown.self);
 }
 
-static void put_state(struct txn *txn, const struct snapshot_topic *topic,
-                      int32_t partition, int64_t expected_revision,
-                      const struct partition_state *state)
-{
-    const char *name = topic->topic.name;
-    struct buf value;
-
-    buf_init(&value, STATE_MAX);
-    partition_state_encode(&value, state);
-    txn_compare(txn, STORE_MOD_REVISION, expected_revision,
-                "brokers/topics/%s/partitions/%" PRId32 "/state", name, partition);
-    txn_put(txn, false, &value, "brokers/topics/%s/partitions/%" PRId32 "/state", name,
-            partition);
-    buf_free(&value);
-}
-
 /* Does this incarnation of this node lead in the state as stored? An earlier one's
  * epoch must not be resumed: a write would make it look like this one's. */
 static bool leads(const struct snapshot *base, const struct snapshot_topic *topic,
@@ -94,7 +76,7 @@ static int add_isr_change(const struct snapshot *base,
     if (rc != 0)
         return rc;
     cluster_compare_self(txn, base);
-    put_state(txn, topic, partition, expected_revision, &state);
+    cluster_put_state(txn, topic->topic.name, partition, expected_revision, &state);
     partition_state_free(&state);
     return 0;
 }
@@ -153,9 +135,8 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
     *revision = topic->infos[partition].state_revision;
     if (topic->states[partition].leader_epoch < 0)
         return cluster_end(cluster, base, 0);
-    rc = partition_state_to_leadership(&topic->states[partition], &old);
-    if (rc == 0)
-        rc = leadership_take_out(&old, suspect, registered, &next);
+    partition_info_leadership(&topic->infos[partition], &old);
+    rc = leadership_take_out(&old, suspect, registered, &next);
     if (rc <= 0)
         return cluster_end(cluster, base, rc);
     rc = partition_state_from_leadership(&next, &topic->states[partition], &state);
@@ -166,7 +147,8 @@ static int take_out_once(struct cluster *cluster, const struct topic_id *topic_i
         txn_compare(&txn, STORE_CREATE_REVISION,
                     registered ? base->shown.self_epoch : 0, "brokers/ids/%" PRId32,
                     cluster->self);
-    put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
+    cluster_put_state(&txn, topic->topic.name, partition,
+                      topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);
     if (rc == 0)
@@ -214,7 +196,8 @@ static int record_loss_once(struct cluster *cluster, const struct topic_id *topi
     txn_init(&txn, cluster->prefix);
     if (cluster->shared)
         cluster_compare_self(&txn, base);
-    put_state(&txn, topic, partition, topic->infos[partition].state_revision, &state);
+    cluster_put_state(&txn, topic->topic.name, partition,
+                      topic->infos[partition].state_revision, &state);
     partition_state_free(&state);
     rc = cluster_commit(cluster, &txn, base);
     return cluster_end(cluster, base, rc);

@@ -323,12 +323,14 @@ bool cluster_is_controller(const struct snapshot *snapshot)
            snapshot->controller_revision > shown->self_epoch;
 }
 
-/* Does this node lead nothing that another in-sync replica could lead? */
+/* Is the announcement, of revision *arg, known here, and does this node lead nothing
+ * that another in-sync replica could lead? */
 static bool handed_over(const struct snapshot *snapshot, void *arg)
 {
     const struct cluster_snapshot *shown = &snapshot->shown;
 
-    (void)arg;
+    if (shown->revision < *(const int64_t *)arg)
+        return false;
     if (shown->self_epoch < 0 || shown->controller < 0)
         return true;
     for (uint32_t i = 0; i < shown->topic_count; i++)
@@ -362,8 +364,7 @@ static void announce_stop(struct cluster *cluster, const struct snapshot *base)
                 "brokers/ids/%" PRId32, cluster->self);
     txn_put(&txn, true, &value, "brokers/stopping/%" PRId32, cluster->self);
     if (txn_commit(&txn, cluster->store, &revision) == 0 &&
-        cluster_wait_revision(cluster, revision, LEAVE_WAIT_MS) &&
-        !cluster_wait(cluster, LEAVE_WAIT_MS, handed_over, NULL))
+        !cluster_wait(cluster, LEAVE_WAIT_MS, handed_over, &revision))
         diag(DIAG_WARNING,
              "cluster: leaving without having handed all leadership over");
     buf_free(&value);

@@ -1,30 +1,94 @@
 /* Shows snapshots to the subscribers, in order, and lets others wait for that. */
 #include "coord/cluster_private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+
+/* [lock, released during calls] Nobody is notifying. */
+static void begin_calls(struct cluster *cluster)
+{
+    cluster->notifying = true;
+    cluster->notifier = pthread_self();
+}
+
+static void end_calls(struct cluster *cluster)
+{
+    cluster->notifying = false;
+    pthread_cond_broadcast(&cluster->notified_cond);
+}
+
+static void call(struct cluster *cluster, int subscriber,
+                 const struct snapshot *snapshot)
+{
+    cluster_change_fn *fn = cluster->subscribers[subscriber].fn;
+    void *arg = cluster->subscribers[subscriber].arg;
+
+    pthread_mutex_unlock(&cluster->lock);
+    fn(arg, &snapshot->shown);
+    pthread_mutex_lock(&cluster->lock);
+}
 
 /* [lock, released during calls] */
 static void show(struct cluster *cluster, struct cluster_notice *notice)
 {
-    cluster->notifying = true;
-    cluster->notifier = pthread_self();
+    begin_calls(cluster);
     cluster->notices = notice->next;
     if (!cluster->notices)
         cluster->notices_end = &cluster->notices;
-    for (int i = 0; i < cluster->subscriber_count; i++) {
-        cluster_change_fn *fn = cluster->subscribers[i].fn;
-        void *arg = cluster->subscribers[i].arg;
-
-        pthread_mutex_unlock(&cluster->lock);
-        fn(arg, &notice->snapshot->shown);
-        pthread_mutex_lock(&cluster->lock);
-    }
-    cluster->notifying = false;
+    for (int i = 0; i < cluster->subscriber_count; i++)
+        if (notice->sequence > cluster->subscribers[i].seen)
+            call(cluster, i, notice->snapshot);
     cluster->shown_sequence = notice->sequence;
-    pthread_cond_broadcast(&cluster->notified_cond);
+    end_calls(cluster);
     snapshot_unref(notice->snapshot);
     free(notice);
+}
+
+/* [lock, released meanwhile] */
+static void await_calls(struct cluster *cluster)
+{
+    while (cluster->notifying)
+        pthread_cond_wait(&cluster->notified_cond, &cluster->lock);
+}
+
+int cluster_subscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg)
+{
+    const struct snapshot *snapshot;
+    int at;
+
+    pthread_mutex_lock(&cluster->lock);
+    await_calls(cluster); /* else an older snapshot could come after the first */
+    at = cluster->subscriber_count;
+    if (at == CLUSTER_SUBSCRIBERS_MAX) {
+        pthread_mutex_unlock(&cluster->lock);
+        return -ENOSPC;
+    }
+    cluster->subscribers[at].fn = fn;
+    cluster->subscribers[at].arg = arg;
+    cluster->subscribers[at].seen = cluster->sequence;
+    cluster->subscriber_count++;
+    snapshot = cluster->snapshot;
+    cluster_snapshot_ref(&snapshot->shown);
+    begin_calls(cluster);
+    call(cluster, at, snapshot);
+    end_calls(cluster);
+    pthread_mutex_unlock(&cluster->lock);
+    snapshot_unref(snapshot);
+    return 0;
+}
+
+void cluster_unsubscribe(struct cluster *cluster, cluster_change_fn *fn, void *arg)
+{
+    pthread_mutex_lock(&cluster->lock);
+    await_calls(cluster);
+    for (int i = 0; i < cluster->subscriber_count; i++) {
+        if (cluster->subscribers[i].fn != fn || cluster->subscribers[i].arg != arg)
+            continue;
+        cluster->subscribers[i] = cluster->subscribers[--cluster->subscriber_count];
+        break;
+    }
+    pthread_mutex_unlock(&cluster->lock);
 }
 
 /*
@@ -49,7 +113,7 @@ static void *run_notifier(void *arg)
 
     pthread_mutex_lock(&cluster->lock);
     while (!cluster->notifier_ends) {
-        if (cluster->notices)
+        if (cluster->notices && !cluster->notifying)
             show(cluster, cluster->notices);
         else
             pthread_cond_wait(&cluster->notified_cond, &cluster->lock);

@@ -66,11 +66,12 @@ struct cluster {
     struct {
         cluster_change_fn *fn;
         void *arg;
+        uint64_t seen; /* sequence of its first snapshot: none before is shown to it */
     } subscribers[CLUSTER_SUBSCRIBERS_MAX];        /* [lock] */
     int subscriber_count;                          /* [lock] */
     struct cluster_notice *notices, **notices_end; /* [lock] */
-    bool notifying;                                /* [lock] */
-    pthread_t notifier;                            /* [lock] while notifying */
+    bool notifying;                    /* [lock] a subscriber is being called */
+    pthread_t notifier;                /* [lock] while notifying */
     uint64_t sequence, shown_sequence; /* [lock] of snapshots: latest; seen by all */
 
     pthread_cond_t wake_cond;      /* for the loop */
@@ -149,6 +150,16 @@ int cluster_unseat(struct cluster *cluster, char *why, size_t why_size);
 int cluster_elect_self(struct cluster *cluster, const struct snapshot *base);
 /* Is this process the controller, as far as the snapshot knows? */
 bool cluster_is_controller(const struct snapshot *snapshot);
+
+/* ---- cluster_entries.c ---- */
+
+/* Puts a state; `revision`: of the one that is there, 0 if none. */
+void cluster_put_state(struct txn *txn, const char *topic, int32_t partition,
+                       int64_t revision, const struct partition_state *state);
+/* Likewise the assignment, in two parts: who changes states alone compares it, too. */
+void cluster_compare_assignment(struct txn *txn, const char *topic, int64_t revision);
+void cluster_put_assignment(struct txn *txn, const char *topic,
+                            const struct assignment *assignment);
 
 /* ---- cluster_loop.c ---- */
 

@@ -2,9 +2,9 @@
 
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/number.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,10 +29,25 @@ void id_list_free(struct id_list *list)
 
 bool id_list_contains(const struct id_list *list, int32_t id)
 {
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->ids[i] == id)
-            return true;
-    return false;
+    return replica_ids_list(list->ids, list->count, id);
+}
+
+int assignment_copy(struct assignment *out, const struct assignment *from,
+                    int32_t partition_count)
+{
+    int rc = 0;
+
+    *out = (struct assignment){.id = from->id};
+    out->partitions = calloc((size_t)partition_count, sizeof(*out->partitions));
+    if (!out->partitions)
+        return -ENOMEM;
+    out->partition_count = partition_count;
+    for (int32_t p = 0; p < from->partition_count && rc == 0; p++)
+        rc = id_list_copy(&out->partitions[p], from->partitions[p].ids,
+                          from->partitions[p].count);
+    if (rc != 0)
+        assignment_free(out);
+    return rc;
 }
 
 void assignment_free(struct assignment *assignment)
@@ -93,39 +108,6 @@ void partition_state_free(struct partition_state *state)
     free(state->suspects);
     state->suspects = NULL;
     state->suspect_count = 0;
-}
-
-static int list_to_ids(const struct id_list *list, struct replica_ids *out)
-{
-    if (list->count > LEADERSHIP_REPLICAS_MAX)
-        return -EOVERFLOW;
-    out->count = list->count;
-    if (list->count > 0)
-        memcpy(out->ids, list->ids, list->count * sizeof(*list->ids));
-    return 0;
-}
-
-int partition_state_to_leadership(const struct partition_state *state,
-                                  struct leadership *out)
-{
-    int rc;
-
-    *out = (struct leadership){
-        .controller_epoch = state->controller_epoch,
-        .leader = state->leader,
-        .leader_epoch = state->leader_epoch,
-        .lossy_epoch = state->lossy_epoch,
-    };
-    rc = list_to_ids(&state->isr, &out->isr);
-    if (rc == 0)
-        rc = list_to_ids(&state->elr, &out->elr);
-    if (rc != 0 || state->suspect_count > LEADERSHIP_REPLICAS_MAX)
-        return -EOVERFLOW;
-    out->suspect_count = state->suspect_count;
-    if (state->suspect_count > 0)
-        memcpy(out->suspects, state->suspects,
-               state->suspect_count * sizeof(*state->suspects));
-    return 0;
 }
 
 int partition_state_from_leadership(const struct leadership *leadership,
@@ -208,7 +190,7 @@ static int decode_ids(const cJSON *array, struct id_list *out)
     const cJSON *item;
 
     *out = (struct id_list){0};
-    if (!cJSON_IsArray(array) || count > REPLICAS_MAX)
+    if (!cJSON_IsArray(array) || count > LEADERSHIP_REPLICAS_MAX)
         return E_INVALID_JSON;
     if (count == 0)
         return 0;
@@ -367,12 +349,10 @@ static int decode_partitions(const cJSON *partitions, struct assignment *out)
     out->partition_count = count;
     cJSON_ArrayForEach(item, partitions)
     {
-        char expected[16], *end;
-        unsigned long p = strtoul(item->string, &end, 10);
+        int64_t p;
         int rc;
 
-        snprintf(expected, sizeof(expected), "%lu", p % PARTITIONS_MAX);
-        if (strcmp(expected, item->string) != 0 || p >= (unsigned long)count ||
+        if (number_parse(item->string, count - 1, &p) != 0 ||
             out->partitions[p].count > 0)
             return E_INVALID_JSON;
         rc = decode_ids(item, &out->partitions[p]);
@@ -624,7 +604,7 @@ int attributes_decode(const char *text, struct attributes *out)
     }
     if (rc == 0) {
         rc = json_get_i64(object, "created_ms", &out->created_ms);
-        rc = rc == -ENOENT ? 0 : rc;
+        rc = rc == -ENOENT ? 0 : rc == 0 && out->created_ms < 0 ? E_INVALID_JSON : rc;
     }
     cJSON_Delete(object);
     return rc;

@@ -34,7 +34,7 @@
 #include "coord/cluster.h"
 #include "coord/leadership.h"
 
-enum { PARTITIONS_MAX = 10000, REPLICAS_MAX = 64, INSTANCE_MAX = 64 };
+enum { INSTANCE_MAX = 64 };
 
 struct id_list { /* broker ids */
     int32_t *ids;
@@ -84,6 +84,10 @@ int id_list_copy(struct id_list *out, const int32_t *ids, uint32_t count);
 void id_list_free(struct id_list *list);
 bool id_list_contains(const struct id_list *list, int32_t id);
 
+/* With room for partition_count of them; those beyond `from` are empty. 0 or -ENOMEM,
+ * then *out owns nothing. */
+int assignment_copy(struct assignment *out, const struct assignment *from,
+                    int32_t partition_count);
 void assignment_free(struct assignment *assignment);
 /* A state without leader, replicas or epochs; it owns nothing. */
 void partition_state_init(struct partition_state *state);
@@ -91,10 +95,8 @@ void partition_state_init(struct partition_state *state);
 int partition_state_copy(struct partition_state *out,
                          const struct partition_state *state);
 void partition_state_free(struct partition_state *state);
-/* To the form that decisions take, and back. -EOVERFLOW: more replicas than it holds.
- * The loss is not part of it; from: kept from `old` (may be NULL). */
-int partition_state_to_leadership(const struct partition_state *state,
-                                  struct leadership *out);
+/* From the form that decisions take. The loss is not part of that: it is kept from
+ * `old` (may be NULL). 0 or -ENOMEM. */
 int partition_state_from_leadership(const struct leadership *leadership,
                                     const struct partition_state *old,
                                     struct partition_state *out);

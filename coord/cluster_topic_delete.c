@@ -16,8 +16,7 @@ void cluster_add_deletion(struct cluster *cluster, struct txn *txn,
     struct buf value;
 
     topic_id_format(&topic->topic.id, id);
-    txn_compare(txn, STORE_MOD_REVISION, topic->assignment_revision,
-                "brokers/topics/%s/assignment", name);
+    cluster_compare_assignment(txn, name, topic->assignment_revision);
     txn_delete_prefix(txn, "brokers/topics/%s/", name);
     txn_delete(txn, "config/topics/%s", name);
     txn_delete(txn, "attributes/topics/%s", name);

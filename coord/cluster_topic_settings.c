@@ -2,6 +2,7 @@
 #include "coord/cluster_private.h"
 #include "coord/err.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,6 +51,10 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
     struct buf value;
     int rc;
 
+    if (version == INT64_MAX) {
+        cluster_explain(why, why_size, "the version can't rise any more");
+        return -EOVERFLOW;
+    }
     defaults.partitions = config.partitions;
     defaults.replication_factor = config.replication_factor;
     defaults.min_insync_replicas = topic_config_min_insync(&defaults);
@@ -94,29 +99,26 @@ int cluster_set_config(struct cluster *cluster, const char *name, const cJSON *o
                        char *why, size_t why_size)
 {
     int attempts = 0, rc;
-    char unused[1];
 
-    if (!why) {
-        why = unused;
-        why_size = sizeof(unused);
-    }
     do
         rc = set_config_once(cluster, name, object, why, why_size);
     while (cluster_again(&rc, &attempts));
     return rc;
 }
 
+/* `name` NULL: of topics/ itself. `revision`: of those that are there, 0 if none. */
 static void add_attributes(struct txn *txn, const struct attributes *attributes,
-                           const char *name)
+                           const char *name, int64_t revision)
 {
+    const char *below = name ? "/" : "";
     struct buf value;
 
+    name = name ? name : "";
     buf_init(&value, 4096);
     attributes_encode(&value, attributes);
-    if (name)
-        txn_put(txn, false, &value, "attributes/topics/%s", name);
-    else
-        txn_put(txn, false, &value, "attributes/topics");
+    txn_compare(txn, STORE_MOD_REVISION, revision, "attributes/topics%s%s", below,
+                name);
+    txn_put(txn, false, &value, "attributes/topics%s%s", below, name);
     buf_free(&value);
 }
 
@@ -147,12 +149,11 @@ static int set_owner_once(struct cluster *cluster, const char *name, uid_t uid,
         attributes.mode = mode & 07777;
     txn_init(&txn, cluster->prefix);
     if (topic)
-        txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
-                    "brokers/topics/%s/assignment", name);
-    if (topic && cluster->shared) /* chown and chmod at the same time: both count */
-        txn_compare(&txn, STORE_MOD_REVISION, topic->attributes_revision,
-                    "attributes/topics/%s", name);
-    add_attributes(&txn, &attributes, name);
+        cluster_compare_assignment(&txn, name, topic->assignment_revision);
+    /* chown and chmod at the same time: both count. */
+    add_attributes(&txn, &attributes, name,
+                   topic ? topic->attributes_revision
+                         : base->topics_attributes_revision);
     rc = cluster_commit(cluster, &txn, base);
     return cluster_end(cluster, base, rc);
 }
@@ -186,8 +187,7 @@ static int carry_owner_once(struct cluster *cluster,
     cluster_begin(cluster, &base);
     if (has_default_owner(&base->shown)) {
         txn_init(&txn, cluster->prefix);
-        txn_compare(&txn, STORE_CREATE_REVISION, 0, "attributes/topics");
-        add_attributes(&txn, &attributes, NULL);
+        add_attributes(&txn, &attributes, NULL, 0);
         rc = cluster_commit(cluster, &txn, base);
     }
     return cluster_end(cluster, base, rc);

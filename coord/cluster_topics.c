@@ -1,20 +1,15 @@
-/* Operations on topics: create, adopt, partitions. */
-#include "coord/cluster_private.h"
+/* Operations on topics: create, add a partition. */
+#include "coord/cluster_topics.h"
+
 #include "coord/controller.h"
 #include "coord/err.h"
 #include "coord/placement.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 
 enum { DEFAULT_FACTOR_MAX = 3 };
-
-static int64_t now_ms(const struct cluster *cluster)
-{
-    return cluster->params.clock->wall_ms(cluster->params.clock);
-}
 
 int cluster_unknown_topic(const char *name, char *why, size_t why_size)
 {
@@ -22,8 +17,8 @@ int cluster_unknown_topic(const char *name, char *why, size_t why_size)
     return E_UNKNOWN_TOPIC;
 }
 
-static int check_new_name(const struct snapshot *base, const char *name, bool internal,
-                          char *why, size_t why_size)
+int cluster_topics_check_name(const struct snapshot *base, const char *name,
+                              bool internal, char *why, size_t why_size)
 {
     if (topic_name_check(name) != 0) {
         cluster_explain(why, why_size, "%s", err_text(E_INVALID_NAME));
@@ -51,27 +46,17 @@ static int new_topic_id(struct topic_id *id)
     return n == (ssize_t)sizeof(id->bytes) ? 0 : -EIO;
 }
 
-/* Everything that a new topic needs, gathered before its transaction. */
-struct new_topic {
-    const char *name;
-    struct assignment assignment;
-    cJSON *overrides;
-    struct attributes attributes;
-    int32_t first_epoch;
-    int64_t config_version;
-};
-
-static void new_topic_free(struct new_topic *topic)
+void cluster_topics_free(struct new_topic *topic)
 {
     assignment_free(&topic->assignment);
     cJSON_Delete(topic->overrides);
 }
 
-static int place(struct assignment *assignment, int32_t partitions, uint32_t factor,
-                 const struct id_list *live)
+int cluster_topics_place(struct assignment *assignment, int32_t partitions,
+                         uint32_t factor, const struct id_list *live)
 {
     uint32_t start = placement_start(assignment->id.bytes, TOPIC_ID_BYTES);
-    int32_t ids[REPLICAS_MAX];
+    int32_t ids[LEADERSHIP_REPLICAS_MAX];
     int rc = 0;
 
     assignment->partitions = calloc((size_t)partitions, sizeof(struct id_list));
@@ -90,19 +75,14 @@ static int place(struct assignment *assignment, int32_t partitions, uint32_t fac
 /* Puts the state of partitions from `first` on, which nobody has led yet. */
 static void add_states(struct txn *txn, const char *name,
                        const struct assignment *assignment, int32_t first,
-                       const struct controller_view *view, int32_t first_epoch,
-                       struct buf *value)
+                       const struct controller_view *view, int32_t first_epoch)
 {
     for (int32_t p = first; p < assignment->partition_count; p++) {
         struct partition_state state;
 
         txn_fail(txn, controller_new_partition(view, &assignment->partitions[p],
                                                first_epoch, &state));
-        partition_state_encode(value, &state);
-        txn_compare(txn, STORE_CREATE_REVISION, 0,
-                    "brokers/topics/%s/partitions/%" PRId32 "/state", name, p);
-        txn_put(txn, false, value, "brokers/topics/%s/partitions/%" PRId32 "/state",
-                name, p);
+        cluster_put_state(txn, name, p, 0, &state);
         partition_state_free(&state);
     }
 }
@@ -118,10 +98,8 @@ static int commit_more_states(struct cluster *cluster, const struct snapshot *ba
 {
     int64_t assignment_revision = cluster->commit_revision; /* so far */
     int32_t count = topic->assignment.partition_count;
-    struct buf value;
     int rc = 0;
 
-    buf_init(&value, CLUSTER_VALUE_MAX);
     for (int32_t p = FIRST_STATES_MAX; p < count && rc == 0; p += FIRST_STATES_MAX) {
         struct assignment part = topic->assignment; /* borrows its lists */
         struct txn txn;
@@ -129,19 +107,17 @@ static int commit_more_states(struct cluster *cluster, const struct snapshot *ba
         if (count - p > FIRST_STATES_MAX)
             part.partition_count = p + FIRST_STATES_MAX;
         txn_init(&txn, cluster->prefix);
-        add_states(&txn, topic->name, &part, p, view, topic->first_epoch, &value);
-        txn_compare(&txn, STORE_MOD_REVISION, assignment_revision,
-                    "brokers/topics/%s/assignment", topic->name);
+        add_states(&txn, topic->name, &part, p, view, topic->first_epoch);
+        cluster_compare_assignment(&txn, topic->name, assignment_revision);
         rc = cluster_commit(cluster, &txn, base);
         if (rc == -EAGAIN)
             break;
     }
-    buf_free(&value);
     return rc == -EAGAIN ? 0 : rc;
 }
 
-static int commit_new_topic(struct cluster *cluster, const struct snapshot *base,
-                            const struct new_topic *topic, const struct id_list *live)
+int cluster_topics_commit(struct cluster *cluster, const struct snapshot *base,
+                          const struct new_topic *topic, const struct id_list *live)
 {
     struct assignment first = topic->assignment; /* borrows its lists */
     struct controller_view view = {.epoch = base->shown.controller_epoch, .live = live};
@@ -152,13 +128,12 @@ static int commit_new_topic(struct cluster *cluster, const struct snapshot *base
 
     buf_init(&value, CLUSTER_VALUE_MAX);
     txn_init(&txn, cluster->prefix);
-    txn_compare(&txn, STORE_CREATE_REVISION, 0, "brokers/topics/%s/assignment", name);
-    assignment_encode(&value, &topic->assignment);
-    txn_put(&txn, false, &value, "brokers/topics/%s/assignment", name);
+    cluster_compare_assignment(&txn, name, 0);
+    cluster_put_assignment(&txn, name, &topic->assignment);
     /* Left-overs of another program would be taken for this topic's. */
     if (cluster->shared && first.partition_count > FIRST_STATES_MAX)
         first.partition_count = FIRST_STATES_MAX;
-    add_states(&txn, name, &first, 0, &view, topic->first_epoch, &value);
+    add_states(&txn, name, &first, 0, &view, topic->first_epoch);
     txn_fail(&txn,
              topic_settings_encode(&value, topic->config_version, topic->overrides));
     txn_put(&txn, false, &value, "config/topics/%s", name);
@@ -204,9 +179,7 @@ static int resolve_factor(const char *name, struct topic_config *config, uint32_
                         config->replication_factor == 1 ? "" : "s");
         return E_INVALID_CONFIG;
     }
-    if (config->replication_factor >= 1 &&
-        config->replication_factor <= (int64_t)live &&
-        config->replication_factor <= LEADERSHIP_REPLICAS_MAX)
+    if (config->replication_factor >= 1 && config->replication_factor <= (int64_t)live)
         return 0;
     cluster_explain(
         why, why_size,
@@ -220,14 +193,12 @@ static int prepare_config(struct cluster *cluster, const cJSON *settings,
                           struct new_topic *topic, struct topic_config *config,
                           char *why, size_t why_size)
 {
-    char unused[1];
     int rc = 0;
 
     *config = cluster->defaults;
     if (settings)
         rc = settings_apply_json(config, SETTING_TOPIC, &cluster->defaults, settings, 0,
-                                 true, why ? why : unused,
-                                 why ? why_size : sizeof(unused));
+                                 true, why, why_size);
     return rc ? rc : cluster_own_settings(config, &topic->overrides);
 }
 
@@ -254,7 +225,7 @@ static int create_once(struct cluster *cluster, const struct creation *creation,
     /* An attempt of which the store did not tell the outcome came to pass. */
     if (cluster_snapshot_topic_by_id(&base->shown, &creation->id))
         return cluster_end(cluster, base, 0);
-    rc = check_new_name(base, topic.name, creation->internal, why, why_size);
+    rc = cluster_topics_check_name(base, topic.name, creation->internal, why, why_size);
     if (rc == 0)
         rc = cluster_live(base, &live);
     if (rc == 0)
@@ -264,11 +235,11 @@ static int create_once(struct cluster *cluster, const struct creation *creation,
         rc = resolve_factor(topic.name, &config, live.count, why, why_size);
     topic.assignment.id = creation->id;
     if (rc == 0)
-        rc = place(&topic.assignment, (int32_t)config.partitions,
-                   (uint32_t)config.replication_factor, &live);
+        rc = cluster_topics_place(&topic.assignment, (int32_t)config.partitions,
+                                  (uint32_t)config.replication_factor, &live);
     if (rc == 0)
-        rc = commit_new_topic(cluster, base, &topic, &live);
-    new_topic_free(&topic);
+        rc = cluster_topics_commit(cluster, base, &topic, &live);
+    cluster_topics_free(&topic);
     id_list_free(&live);
     return cluster_end(cluster, base, rc);
 }
@@ -278,7 +249,8 @@ static int create_topic(struct cluster *cluster, struct creation *creation, char
 {
     int attempts = 0, rc;
 
-    creation->attributes.created_ms = now_ms(cluster);
+    creation->attributes.created_ms =
+        cluster->params.clock->wall_ms(cluster->params.clock);
     rc = new_topic_id(&creation->id);
     if (rc != 0)
         return rc;
@@ -310,142 +282,14 @@ int cluster_create_internal(struct cluster *cluster, const char *name,
     return create_topic(cluster, &creation, why, why_size);
 }
 
-/* A topic of which the logs are here and the store's entries are not. */
-struct adoption {
-    const char *name;
-    struct topic_id id;
-    int32_t partitions;
-    const struct snapshot_topic *from; /* settings, owner, mode; NULL: defaults */
-};
-
-static int check_adoption(const struct snapshot *base, const struct adoption *adoption,
-                          const struct topic *same, char *why, size_t why_size)
-{
-    const char *name = adoption->name;
-    int rc = check_new_name(base, name, true, why, why_size);
-
-    if (rc == 0 && same) {
-        cluster_explain(why, why_size, "topic %s: another topic has its id", name);
-        rc = E_TOPIC_EXISTS;
-    }
-    if (rc == 0 && cluster_snapshot_deleted(&base->shown, &adoption->id)) {
-        cluster_explain(why, why_size, "topic %s: it was deleted", name);
-        rc = E_TOPIC_DELETED;
-    }
-    if (rc == 0 &&
-        (adoption->partitions < 1 || adoption->partitions > PARTITIONS_MAX)) {
-        cluster_explain(why, why_size, "topic %s: %" PRId32 " partitions", name,
-                        adoption->partitions);
-        rc = E_INVALID_PARTITION;
-    }
-    return rc;
-}
-
-/* What topicfs keeps for itself is not to be dropped by age, nor shown to everybody. */
-static int internal_properties(struct new_topic *topic)
-{
-    topic->attributes.mode = 0700;
-    topic->overrides = cJSON_CreateObject();
-    return cJSON_AddStringToObject(topic->overrides, "cleanup_policy", "compact")
-               ? 0
-               : -ENOMEM;
-}
-
-/* Fills what a new topic has beside its assignment. */
-static int adopted_properties(struct cluster *cluster, const struct snapshot *base,
-                              const struct snapshot_topic *from,
-                              struct new_topic *topic)
-{
-    topic->first_epoch = controller_recovered_epoch(now_ms(cluster));
-    topic->config_version = from ? from->topic.config_version : 1;
-    topic->attributes =
-        from ? (struct attributes){from->topic.uid, from->topic.gid, from->topic.mode,
-                                   from->topic.created_ms}
-             : (struct attributes){base->shown.topics_uid, base->shown.topics_gid, 0755,
-                                   now_ms(cluster)};
-    if (!from && topic_name_is_internal(topic->name))
-        return internal_properties(topic);
-    if (!from || !from->overrides)
-        return 0;
-    topic->overrides = cJSON_Duplicate(from->overrides, true);
-    return topic->overrides ? 0 : -ENOMEM;
-}
-
-static int adopt_once(struct cluster *cluster, const struct adoption *adoption,
-                      bool again, char *why, size_t why_size)
-{
-    struct id_list self = {.ids = &cluster->self, .count = 1};
-    struct new_topic topic = {.name = adoption->name};
-    const struct topic *same;
-    const struct snapshot *base;
-    int rc;
-
-    cluster_begin(cluster, &base);
-    same = cluster_snapshot_topic_by_id(&base->shown, &adoption->id);
-    if ((again || adoption->from) && same && strcmp(same->name, adoption->name) == 0)
-        return cluster_end(cluster, base, 0);
-    topic.assignment.id = adoption->id;
-    rc = check_adoption(base, adoption, same, why, why_size);
-    if (rc == 0)
-        rc = adopted_properties(cluster, base, adoption->from, &topic);
-    if (rc == 0)
-        rc = place(&topic.assignment, adoption->partitions, 1, &self);
-    if (rc == 0)
-        rc = commit_new_topic(cluster, base, &topic, &self);
-    new_topic_free(&topic);
-    return cluster_end(cluster, base, rc);
-}
-
-static int adopt(struct cluster *cluster, const struct adoption *adoption, char *why,
-                 size_t why_size)
-{
-    int attempts = 0, rc;
-
-    do
-        rc = adopt_once(cluster, adoption, attempts > 0, why, why_size);
-    while (cluster_again(&rc, &attempts));
-    return rc;
-}
-
-int cluster_adopt_topic(struct cluster *cluster, const char *name,
-                        const struct topic_id *id, int32_t partitions, char *why,
-                        size_t why_size)
-{
-    const struct adoption adoption = {
-        .name = name, .id = *id, .partitions = partitions};
-
-    return adopt(cluster, &adoption, why, why_size);
-}
-
-int cluster_carry_topic(struct cluster *cluster, const struct topic *topic, char *why,
-                        size_t why_size)
-{
-    const struct adoption adoption = {.name = topic->name,
-                                      .id = topic->id,
-                                      .partitions = topic->partition_count,
-                                      .from = (const struct snapshot_topic *)topic};
-
-    return adopt(cluster, &adoption, why, why_size);
-}
-
 /* The topic's assignment and one partition more. */
 static int grown_assignment(const struct snapshot_topic *topic,
                             const struct id_list *live, struct assignment *out)
 {
-    int32_t count = topic->assignment.partition_count, ids[REPLICAS_MAX];
+    int32_t count = topic->assignment.partition_count, ids[LEADERSHIP_REPLICAS_MAX];
     uint32_t factor = topic->assignment.partitions[0].count;
-    int rc = 0;
+    int rc = assignment_copy(out, &topic->assignment, count + 1);
 
-    *out = (struct assignment){.id = topic->assignment.id};
-    if (count >= PARTITIONS_MAX)
-        return E_INVALID_PARTITION;
-    out->partitions = calloc((size_t)count + 1, sizeof(struct id_list));
-    if (!out->partitions)
-        return -ENOMEM;
-    out->partition_count = count + 1;
-    for (int32_t p = 0; p < count && rc == 0; p++)
-        rc = id_list_copy(&out->partitions[p], topic->assignment.partitions[p].ids,
-                          topic->assignment.partitions[p].count);
     if (rc == 0)
         rc = placement_replicas(live->ids, live->count, factor,
                                 placement_start(out->id.bytes, TOPIC_ID_BYTES),
@@ -458,15 +302,19 @@ static int check_next_partition(const char *name, const struct snapshot_topic *t
 {
     int32_t next = topic->assignment.partition_count;
 
-    if (partition == next)
+    if (partition == next && next < PARTITIONS_MAX)
         return 0;
     if (partition >= 0 && partition < next) {
         cluster_explain(why, why_size, "topic %s: partition %" PRId32 " exists", name,
                         partition);
         return -EEXIST;
     }
-    cluster_explain(why, why_size, "topic %s: the next partition is %" PRId32, name,
-                    next);
+    if (next == PARTITIONS_MAX)
+        cluster_explain(why, why_size,
+                        "topic %s: it has %" PRId32 ", the most there are", name, next);
+    else
+        cluster_explain(why, why_size, "topic %s: the next partition is %" PRId32, name,
+                        next);
     return E_INVALID_PARTITION;
 }
 
@@ -478,11 +326,9 @@ static int add_partition_once(struct cluster *cluster, const char *name,
     struct controller_view view;
     const struct snapshot *base;
     struct id_list live = {0};
-    struct buf value;
     struct txn txn;
     int rc;
 
-    buf_init(&value, CLUSTER_VALUE_MAX);
     cluster_begin(cluster, &base);
     topic = snapshot_topic_get(base, name);
     rc = topic ? check_next_partition(name, topic, partition, why, why_size)
@@ -496,11 +342,9 @@ static int add_partition_once(struct cluster *cluster, const char *name,
     if (rc == 0) {
         view = (struct controller_view){base->shown.controller_epoch, &live};
         txn_init(&txn, cluster->prefix);
-        txn_compare(&txn, STORE_MOD_REVISION, topic->assignment_revision,
-                    "brokers/topics/%s/assignment", name);
-        assignment_encode(&value, &grown);
-        txn_put(&txn, false, &value, "brokers/topics/%s/assignment", name);
-        add_states(&txn, name, &grown, partition, &view, 0, &value);
+        cluster_compare_assignment(&txn, name, topic->assignment_revision);
+        cluster_put_assignment(&txn, name, &grown);
+        add_states(&txn, name, &grown, partition, &view, 0);
         rc = cluster_commit(cluster, &txn, base);
     } else if (rc == E_INVALID_REPLICATION_FACTOR) {
         cluster_explain(why, why_size, "topic %s: too few live nodes for its replicas",
@@ -508,7 +352,6 @@ static int add_partition_once(struct cluster *cluster, const char *name,
     }
     assignment_free(&grown);
     id_list_free(&live);
-    buf_free(&value);
     return cluster_end(cluster, base, rc);
 }
 

@@ -1,10 +1,10 @@
 /* The tree under cluster/, from the present snapshot. */
 #include "coord/cluster_private.h"
 #include "coord/err.h"
+#include "coord/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum tree_what {
@@ -37,38 +37,28 @@ struct tree_place {
 
 enum { TREE_PARTS = 6, TREE_PATH_MAX = 600 };
 
-static bool parse_number(const char *text, int32_t *out)
-{
-    char expected[16], *end;
-    long value = strtol(text, &end, 10);
-
-    if (value < 0 || value > INT32_MAX)
-        return false;
-    snprintf(expected, sizeof(expected), "%ld", value);
-    *out = (int32_t)value;
-    return strcmp(expected, text) == 0;
-}
-
 static int find_broker(const struct snapshot *snapshot, const char *text,
                        struct tree_place *place)
 {
-    int32_t id;
+    const struct broker_info *broker;
+    int64_t id;
 
-    if (!parse_number(text, &id))
+    if (number_parse(text, INT32_MAX, &id) != 0)
         return -ENOENT;
-    for (uint32_t i = 0; i < snapshot->shown.broker_count; i++)
-        if (snapshot->brokers[i].id == id) {
-            place->what = TREE_ID;
-            place->broker = i;
-            return 0;
-        }
-    return -ENOENT;
+    broker = cluster_snapshot_broker(&snapshot->shown, (int32_t)id);
+    if (!broker)
+        return -ENOENT;
+    place->what = TREE_ID;
+    place->broker = (uint32_t)(broker - snapshot->brokers);
+    return 0;
 }
 
 /* Below brokers/topics/. */
 static int find_in_topics(const struct snapshot *snapshot, char *parts[], int count,
                           struct tree_place *place)
 {
+    int64_t partition;
+
     place->topic = snapshot_topic_get(snapshot, parts[2]);
     if (!place->topic)
         return -ENOENT;
@@ -83,9 +73,10 @@ static int find_in_topics(const struct snapshot *snapshot, char *parts[], int co
         return -ENOENT;
     if (count == 4)
         return 0;
-    if (!parse_number(parts[4], &place->partition) ||
-        place->partition >= place->topic->topic.partition_count)
+    if (number_parse(parts[4], place->topic->topic.partition_count - 1, &partition) !=
+        0)
         return -ENOENT;
+    place->partition = (int32_t)partition;
     place->what = count == 5 ? TREE_PARTITION : TREE_STATE;
     return count == 5 || strcmp(parts[5], "state") == 0 ? 0 : -ENOENT;
 }

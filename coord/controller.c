@@ -84,7 +84,7 @@ int controller_elect(const struct controller_view *view, const struct id_list *r
                      const struct partition_state *old, int64_t min_insync,
                      struct partition_state *out)
 {
-    int32_t ids[2 * REPLICAS_MAX] = {0};
+    static const int32_t room[2 * LEADERSHIP_REPLICAS_MAX + 1];
     uint32_t most = old->isr.count + old->elr.count;
     int rc;
 
@@ -92,11 +92,11 @@ int controller_elect(const struct controller_view *view, const struct id_list *r
     out->isr = out->elr = (struct id_list){0};
     out->suspects = NULL; /* one node alone: nobody else could lead, or know more */
     out->suspect_count = 0;
-    if (old->leader_epoch == INT32_MAX || most > 2 * REPLICAS_MAX)
+    if (old->leader_epoch == INT32_MAX)
         return -EOVERFLOW;
-    rc = id_list_copy(&out->isr, ids, most + 1 > 2 * REPLICAS_MAX ? most : most + 1);
+    rc = id_list_copy(&out->isr, room, most + 1);
     if (rc == 0)
-        rc = id_list_copy(&out->elr, ids, most);
+        rc = id_list_copy(&out->elr, room, most);
     if (rc != 0) {
         partition_state_free(out);
         return rc;

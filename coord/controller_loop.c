@@ -21,7 +21,6 @@ enum {
     BATCH_MAX = 100,
     REBALANCE_AFTER_MS = 5000, /* a preferred replica in sync for so long leads again */
     NEW_TOPIC_MS = 60000,      /* a topic so young never had the states that it lacks */
-    VALUE_MAX = 1 << 20,
 };
 
 struct since_key {
@@ -85,7 +84,6 @@ struct round {
     struct plan_node *nodes;
     struct plan_view view;
     struct admin_work reassign, prefer;
-    struct buf value;
     struct txn txn;
     int states;                   /* in txn */
     int topics;                   /* whose assignment txn compares */
@@ -126,16 +124,6 @@ static int finish_txn(struct round *round)
         round->incomplete = true;
     begin_txn(round);
     return rc == E_CONFLICT ? 0 : rc;
-}
-
-static int fill_ids(const int32_t *ids, uint32_t count, struct replica_ids *out)
-{
-    if (count > LEADERSHIP_REPLICAS_MAX)
-        return -EOVERFLOW;
-    out->count = count;
-    if (count > 0)
-        memcpy(out->ids, ids, count * sizeof(*ids));
-    return 0;
 }
 
 static const struct plan_node *node_of(const struct plan_view *view, int32_t id)
@@ -202,6 +190,7 @@ static bool can_return(const struct round *round,
 
 /* ---- one partition ---- */
 
+/* E_INVALID_JSON: who may lead is not known, so nobody is to be chosen. */
 static int describe(struct round *round, const struct snapshot_topic *topic, int32_t p,
                     struct plan_partition *out)
 {
@@ -210,8 +199,9 @@ static int describe(struct round *round, const struct snapshot_topic *topic, int
     const struct admin_task *task = admin_work_find(&round->reassign, topic, p);
     const struct admin_task *wish = admin_work_find(&round->prefer, topic, p);
     bool led;
-    int rc;
 
+    if (topic->states[p].leader_epoch < 0 && info->state_revision > 0)
+        return E_INVALID_JSON;
     *out = (struct plan_partition){
         .assignment_revision = topic->assignment_revision,
         .has_state = topic->states[p].leader_epoch >= 0,
@@ -221,11 +211,9 @@ static int describe(struct round *round, const struct snapshot_topic *topic, int
         .leaderless_since_ms = -1,
         .prefer = wish && wish->state == ADMIN_TASK_RUNS,
     };
-    rc = fill_ids(info->replicas, info->replica_count, &out->replicas);
-    if (rc == 0 && out->has_state)
-        rc = partition_state_to_leadership(&topic->states[p], &out->state);
-    if (rc != 0)
-        return rc;
+    replica_ids_set(&out->replicas, info->replicas, info->replica_count);
+    if (out->has_state)
+        partition_info_leadership(info, &out->state);
     if (task && task->state == ADMIN_TASK_RUNS) {
         out->target = task->target;
         out->original = task->original;
@@ -263,28 +251,14 @@ static void raise_first_epoch(const struct round *round,
         change->state.leader_epoch = controller_recovered_epoch(wall_ms);
 }
 
-static int copy_assignment(const struct assignment *from, struct assignment *out)
-{
-    int rc = 0;
-
-    *out = (struct assignment){.id = from->id};
-    out->partitions = calloc((size_t)from->partition_count, sizeof(struct id_list));
-    if (!out->partitions)
-        return -ENOMEM;
-    out->partition_count = from->partition_count;
-    for (int32_t p = 0; p < from->partition_count && rc == 0; p++)
-        rc = id_list_copy(&out->partitions[p], from->partitions[p].ids,
-                          from->partitions[p].count);
-    return rc;
-}
-
 static int change_replicas(struct round *round, const struct snapshot_topic *topic,
                            int32_t p, const struct replica_ids *replicas)
 {
     int rc = 0;
 
     if (round->assignment.partition_count == 0)
-        rc = copy_assignment(&topic->assignment, &round->assignment);
+        rc = assignment_copy(&round->assignment, &topic->assignment,
+                             topic->assignment.partition_count);
     if (rc != 0)
         return rc;
     id_list_free(&round->assignment.partitions[p]);
@@ -321,11 +295,8 @@ static int add_change(struct round *round, const struct snapshot_topic *topic,
     if (change->reason == PLAN_UNCLEAN)
         fill_loss(round, partition, change, &next);
     tell(topic, p, change);
-    txn_compare(&round->txn, STORE_MOD_REVISION, partition->state_revision,
-                "brokers/topics/%s/partitions/%" PRId32 "/state", topic->topic.name, p);
-    partition_state_encode(&round->value, &next);
-    txn_put(&round->txn, false, &round->value,
-            "brokers/topics/%s/partitions/%" PRId32 "/state", topic->topic.name, p);
+    cluster_put_state(&round->txn, topic->topic.name, p, partition->state_revision,
+                      &next);
     partition_state_free(&next);
     round->states++;
     return change->replicas_changed
@@ -337,14 +308,12 @@ static int add_change(struct round *round, const struct snapshot_topic *topic,
 
 static void end_topic(struct round *round, const struct snapshot_topic *topic)
 {
-    txn_compare(&round->txn, STORE_MOD_REVISION, topic->assignment_revision,
-                "brokers/topics/%s/assignment", topic->topic.name);
+    cluster_compare_assignment(&round->txn, topic->topic.name,
+                               topic->assignment_revision);
     round->topics++;
     if (round->assignment.partition_count == 0)
         return;
-    assignment_encode(&round->value, &round->assignment);
-    txn_put(&round->txn, false, &round->value, "brokers/topics/%s/assignment",
-            topic->topic.name);
+    cluster_put_assignment(&round->txn, topic->topic.name, &round->assignment);
     assignment_free(&round->assignment);
 }
 
@@ -358,7 +327,7 @@ static int look_at_topic(struct round *round, const struct snapshot_topic *topic
         struct plan_change change;
 
         if (describe(round, topic, p, &partition) != 0)
-            continue; /* more replicas than can be: another program wrote it */
+            continue; /* another program wrote it: a line in problems says so */
         if (plan_partition(&round->view, &partition, &change) != 1)
             continue;
         if (round->states + round->topics >= BATCH_MAX) {
@@ -393,11 +362,11 @@ static void add_last(struct round *round, enum admin_operation operation,
 static int end_tasks(struct round *round, enum admin_operation operation,
                      const struct admin_work *work)
 {
-    int64_t revision = round->snapshot->running_revisions[operation];
     size_t running = 0, failed = 0;
     char reason[120];
+    struct buf value;
 
-    if (revision == 0)
+    if (!round->snapshot->running[operation])
         return 0;
     for (size_t i = 0; i < work->count; i++) {
         running += work->tasks[i].state == ADMIN_TASK_RUNS;
@@ -406,12 +375,15 @@ static int end_tasks(struct round *round, enum admin_operation operation,
     /* Elections are told as one: which failed is known when none runs. */
     if (running > 0 && (running == work->count || operation == ADMIN_PREFER))
         return 0;
-    txn_compare(&round->txn, STORE_MOD_REVISION, revision, "admin/%s",
+    txn_compare(&round->txn, STORE_MOD_REVISION,
+                round->snapshot->running_revisions[operation], "admin/%s",
                 admin_operation_name(operation));
     if (running > 0) {
-        admin_work_encode(work, operation, &round->value);
-        txn_put(&round->txn, false, &round->value, "admin/%s",
+        buf_init(&value, CLUSTER_VALUE_MAX);
+        admin_work_encode(work, operation, &value);
+        txn_put(&round->txn, false, &value, "admin/%s",
                 admin_operation_name(operation));
+        buf_free(&value);
         return finish_txn(round);
     }
     txn_delete(&round->txn, "admin/%s", admin_operation_name(operation));
@@ -487,9 +459,7 @@ int controller_loop_step(struct controller_loop *loop, const struct snapshot *sn
     if (revision < loop->decided_revision ||
         (revision == loop->looked_at && !loop->waiting))
         return 0;
-    buf_init(&round.value, VALUE_MAX);
     rc = run_round(&round);
-    buf_free(&round.value);
     admin_work_free(&round.reassign);
     admin_work_free(&round.prefer);
     free(round.nodes);

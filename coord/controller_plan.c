@@ -249,15 +249,6 @@ static int prefer(const struct plan_view *view, const struct plan_partition *par
 /* ---- reassignment -------------------------------------------------------------------
  */
 
-static bool same_members(const struct replica_ids *a, const struct replica_ids *b)
-{
-    bool same = a->count == b->count;
-    for (uint32_t i = 0; same && i < a->count; i++) {
-        same = replica_ids_contain(b, a->ids[i]);
-    }
-    return same;
-}
-
 bool plan_may_return(const struct plan_view *view,
                      const struct plan_partition *partition)
 {
@@ -324,7 +315,7 @@ static int grow(const struct plan_view *view, const struct plan_partition *parti
             replica_ids_add(&all, partition->replicas.ids[i]);
         }
     }
-    if (same_members(&all, &partition->replicas)) {
+    if (replica_ids_same_members(&all, &partition->replicas)) {
         return 0;
     }
     int rc = begin_epoch(view, &partition->state, &out->state);
@@ -340,7 +331,7 @@ static int grow(const struct plan_view *view, const struct plan_partition *parti
 static int reassign(const struct plan_view *view,
                     const struct plan_partition *partition, struct plan_change *out)
 {
-    bool cancel = same_members(&partition->target, &partition->original);
+    bool cancel = replica_ids_same_members(&partition->target, &partition->original);
     if (plan_may_return(view, partition) && (cancel || all_in_sync(partition))) {
         return shrink(view, partition, out);
     }

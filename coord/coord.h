@@ -19,6 +19,7 @@
 #include "coord/json.h"
 #include "coord/leadership.h"
 #include "coord/mutation.h"
+#include "coord/number.h"
 #include "coord/problems.h"
 #include "coord/settings.h"
 #include "coord/sorted.h"

@@ -225,9 +225,6 @@ bool deposals_moved(const struct deposals *deposals, const struct topic_id *topi
 bool deposal_moves(int32_t broker, int32_t leader, bool leader_alive,
                    const int32_t *replicas, uint32_t replica_count)
 {
-    bool replica = false;
-
-    for (uint32_t i = 0; i < replica_count; i++)
-        replica |= replicas[i] == broker;
-    return leader == broker || (!leader_alive && replica);
+    return leader == broker ||
+           (!leader_alive && replica_ids_list(replicas, replica_count, broker));
 }

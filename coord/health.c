@@ -72,6 +72,14 @@ static void find_leaderless(const struct finder *finder, const char *subject,
     const int32_t *eligible = from_elr ? info->elr : info->isr;
     uint32_t count = from_elr ? info->elr_count : info->isr_count;
 
+    if (info->leader_epoch < 0 && info->state_revision > 0) {
+        finder->fn(finder->arg, "leaderless", subject,
+                   "its state in the coordination store is malformed: nobody knows who "
+                   "may lead",
+                   "write the state that it had; deleting the key lets any live "
+                   "replica lead, which may lack messages");
+        return;
+    }
     add_ids(ids, sizeof(ids), eligible, count);
     for (uint32_t i = 0; i < count; i++) {
         if (!live(finder, eligible[i]))
@@ -178,26 +186,22 @@ static void find_dead_nodes(const struct finder *finder)
 
 static bool all_in(const struct replica_ids *ids, const int32_t *set, uint32_t count)
 {
-    for (uint32_t i = 0; i < ids->count; i++) {
-        uint32_t j = 0;
+    bool all = true;
 
-        while (j < count && set[j] != ids->ids[i])
-            j++;
-        if (j == count)
-            return false;
-    }
-    return true;
+    for (uint32_t i = 0; all && i < ids->count; i++)
+        all = replica_ids_list(set, count, ids->ids[i]);
+    return all;
 }
 
 /* How far a move is, in words; true: it will not end by itself. */
 static bool describe_move(const struct finder *finder, const struct admin_task *task,
                           const struct partition_info *info, char *step, size_t size)
 {
-    int32_t gone[REPLICAS_MAX];
+    int32_t gone[LEADERSHIP_REPLICAS_MAX];
     uint32_t count = 0;
     char ids[120];
 
-    for (uint32_t i = 0; i < task->target.count && count < REPLICAS_MAX; i++)
+    for (uint32_t i = 0; i < task->target.count; i++)
         if (!live(finder, task->target.ids[i]))
             gone[count++] = task->target.ids[i];
     if (count > 0) {

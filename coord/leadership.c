@@ -18,6 +18,14 @@ bool replica_ids_contain(const struct replica_ids *set, int32_t id)
     return replica_ids_list(set->ids, set->count, id);
 }
 
+void replica_ids_set(struct replica_ids *set, const int32_t *ids, uint32_t count)
+{
+    set->count = count < LEADERSHIP_REPLICAS_MAX ? count : LEADERSHIP_REPLICAS_MAX;
+    if (count > 0) {
+        memcpy(set->ids, ids, set->count * sizeof *ids);
+    }
+}
+
 void replica_ids_add(struct replica_ids *set, int32_t id)
 {
     if (set->count < LEADERSHIP_REPLICAS_MAX && !replica_ids_contain(set, id)) {
@@ -40,6 +48,15 @@ bool replica_ids_equal(const struct replica_ids *a, const struct replica_ids *b)
 {
     return a->count == b->count &&
            memcmp(a->ids, b->ids, a->count * sizeof a->ids[0]) == 0;
+}
+
+bool replica_ids_same_members(const struct replica_ids *a, const struct replica_ids *b)
+{
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; same && i < a->count; i++) {
+        same = replica_ids_contain(b, a->ids[i]);
+    }
+    return same;
 }
 
 void replica_ids_keep(struct replica_ids *set, const struct replica_ids *keep)

@@ -57,10 +57,14 @@ struct leadership {
 bool replica_ids_contain(const struct replica_ids *set, int32_t id);
 /* The same of a plain list. */
 bool replica_ids_list(const int32_t *ids, uint32_t count, int32_t id);
+/* Makes it these, LEADERSHIP_REPLICAS_MAX at most. */
+void replica_ids_set(struct replica_ids *set, const int32_t *ids, uint32_t count);
 /* Adds `id` unless it is there or the set is full. */
 void replica_ids_add(struct replica_ids *set, int32_t id);
 void replica_ids_remove(struct replica_ids *set, int32_t id);
 bool replica_ids_equal(const struct replica_ids *a, const struct replica_ids *b);
+/* The same in any order. */
+bool replica_ids_same_members(const struct replica_ids *a, const struct replica_ids *b);
 /* The members of `set` that are in `keep`, in the order of `set`. */
 void replica_ids_keep(struct replica_ids *set, const struct replica_ids *keep);
 

@@ -1,7 +1,8 @@
 #include "coord/model.h"
 
-#include "coord/diag.h"
 #include "coord/err.h"
+#include "coord/json.h"
+#include "coord/number.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,10 +11,16 @@
 #include <unistd.h>
 #include <uthash.h>
 
-enum { KEY_PARTS = 6, KEY_MAX = 600 };
+enum { KEY_PARTS = 7, KEY_MAX = 600 }; /* no key of ours has so many */
 
 struct model_state {
     struct partition_state state;
+    bool valid;
+    int64_t revision; /* of the key, also while malformed; 0: absent */
+};
+
+struct model_attributes {
+    struct attributes value;
     bool valid;
     int64_t revision; /* of the key, also while malformed; 0: absent */
 };
@@ -24,9 +31,8 @@ struct model_topic {
     struct model_state *states;
     int32_t state_count;
     struct topic_settings settings; /* config_version 0: absent */
-    struct attributes attributes;
-    bool attributed;
-    int64_t assignment_revision, config_revision, attributes_revision;
+    struct model_attributes attributes;
+    int64_t assignment_revision, config_revision;
     bool dirty;
     UT_hash_handle hh;
 };
@@ -50,8 +56,7 @@ struct model {
     int64_t deposals_revision;
     int32_t controller, controller_epoch;
     int64_t controller_revision, controller_epoch_revision;
-    bool topics_attributed;
-    struct attributes topics_attributes;
+    struct model_attributes topics_attributes;
     char *running[ADMIN_OPERATIONS], *last[ADMIN_OPERATIONS];
     int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: absent */
 };
@@ -125,14 +130,12 @@ static struct model_topic *topic_get(struct model *model, const char *name)
 
 static bool parse_id(const char *text, int32_t *id)
 {
-    char expected[16], *end;
-    long value = strtol(text, &end, 10);
+    int64_t number;
 
-    if (value < 0 || value > INT32_MAX)
+    if (number_parse(text, INT32_MAX, &number) != 0)
         return false;
-    snprintf(expected, sizeof(expected), "%ld", value);
-    *id = (int32_t)value;
-    return strcmp(expected, text) == 0;
+    *id = (int32_t)number;
+    return true;
 }
 
 static int apply_assignment(struct model_topic *topic, const struct store_kv *kv)
@@ -142,10 +145,12 @@ static int apply_assignment(struct model_topic *topic, const struct store_kv *kv
 
     if (rc == -ENOMEM)
         return rc;
+    topic->assignment_revision = kv->value ? kv->mod_revision : 0;
+    if (rc != 0) /* a topic does not vanish for that: the last good one holds */
+        return rc;
     assignment_free(&topic->assignment);
     topic->assignment = assignment;
-    topic->assignment_revision = kv->value ? kv->mod_revision : 0;
-    return rc;
+    return 0;
 }
 
 static int apply_state(struct model_topic *topic, int32_t partition,
@@ -193,12 +198,13 @@ static int apply_settings(struct model_topic *topic, const struct store_kv *kv)
     return rc;
 }
 
-static int apply_attributes(struct attributes *attributes, bool *present,
+static int apply_attributes(struct model_attributes *attributes,
                             const struct store_kv *kv)
 {
-    int rc = kv->value ? attributes_decode(kv->value, attributes) : 0;
+    int rc = kv->value ? attributes_decode(kv->value, &attributes->value) : 0;
 
-    *present = kv->value && rc == 0;
+    attributes->valid = kv->value && rc == 0;
+    attributes->revision = kv->value ? kv->mod_revision : 0;
     return rc;
 }
 
@@ -231,8 +237,7 @@ static int apply_named_key(struct model *model, char *parts[],
     topic->dirty = true;
     if (strcmp(parts[0], "config") == 0)
         return apply_settings(topic, kv);
-    topic->attributes_revision = kv->value ? kv->mod_revision : 0;
-    return apply_attributes(&topic->attributes, &topic->attributed, kv);
+    return apply_attributes(&topic->attributes, kv);
 }
 
 static int insert_broker(struct model *model, const struct broker_info *info,
@@ -382,18 +387,41 @@ static int apply_deposals(struct model *model, const struct store_kv *kv)
     return rc;
 }
 
+/* An outcome, or a request that runs. 0; E_INVALID_JSON; -ENOMEM. */
+static int check_admin(const char *text, enum admin_operation operation, bool last)
+{
+    const char *list = operation == ADMIN_DELETE ? "topics" : "partitions";
+    cJSON *json = NULL;
+    int rc = json_parse(text, strlen(text), &json);
+
+    if (rc == 0 &&
+        (!cJSON_IsObject(json) ||
+         (!last && !cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(json, list)))))
+        rc = E_INVALID_JSON;
+    cJSON_Delete(json);
+    return rc == 0 || rc == -ENOMEM ? rc : E_INVALID_JSON;
+}
+
 static int apply_admin(struct model *model, char *parts[], int count,
                        const struct store_kv *kv)
 {
     bool last = count == 3 && strcmp(parts[1], "last") == 0;
     int operation = admin_operation_find(parts[count - 1]);
+    char **slot;
+    int rc;
 
     if (operation < 0 || (count == 3 && !last))
         return E_INVALID_JSON;
+    slot = last ? &model->last[operation] : &model->running[operation];
+    rc = kv->value ? check_admin(kv->value, (enum admin_operation)operation, last) : 0;
+    if (rc == -ENOMEM)
+        return rc;
     if (!last)
         model->running_revisions[operation] = kv->value ? kv->mod_revision : 0;
-    return snapshot_set_text(
-        last ? &model->last[operation] : &model->running[operation], kv->value);
+    if (rc == 0)
+        return snapshot_set_text(slot, kv->value);
+    (void)snapshot_set_text(slot, NULL);
+    return rc;
 }
 
 static int split(char *path, char *parts[KEY_PARTS])
@@ -421,8 +449,7 @@ static int apply_key(struct model *model, const struct store_kv *kv)
     if (strcmp(key, "brokers/deposed") == 0)
         return apply_deposals(model, kv);
     if (strcmp(key, "attributes/topics") == 0)
-        return apply_attributes(&model->topics_attributes, &model->topics_attributed,
-                                kv);
+        return apply_attributes(&model->topics_attributes, kv);
     if (count >= 4 && strncmp(key, "brokers/topics/", 15) == 0)
         return apply_topic_key(model, parts, count, kv);
     if (count == 3 && strncmp(key, "brokers/ids/", 12) == 0)
@@ -443,7 +470,7 @@ static void report_key(struct model *model, const struct store_kv *kv, int rc)
 {
     if (!model->problems)
         return;
-    if (rc == 0)
+    if (rc == 0 || !kv->value) /* a name that is malformed is so when it goes, too */
         problems_clear(model->problems, "store", kv->key);
     else
         problems_set(model->problems, "store", kv->key,
@@ -451,44 +478,62 @@ static void report_key(struct model *model, const struct store_kv *kv, int rc)
                      "write the value that it had, or delete the key");
 }
 
-/* The settings that hold: the built-in defaults, then the topic's own. */
+/* The settings that hold: the built-in defaults, then the topic's own. Where those
+ * can't be read, nothing goes by age or size: it may be meant to stay for ever. */
 static void build_config(struct model *model, const struct model_topic *from,
                          struct topic *topic)
 {
     struct topic_config *config = &topic->config;
-    char why[200];
+    bool malformed = !from->settings.overrides; /* every topic is made with some */
+    char why[200] = "the settings are missing or malformed";
     int rc = 0;
 
     *config = *model->defaults;
     if (from->settings.overrides)
         rc = settings_apply_json(config, SETTING_TOPIC, model->defaults,
                                  from->settings.overrides, 0, true, why, sizeof(why));
-    if (rc != 0 && model->problems)
+    malformed |= rc != 0;
+    if (malformed)
+        config->retention_ms = config->retention_bytes = -1;
+    if (malformed && model->problems)
         problems_set(model->problems, "config", topic->name, why,
-                     "the defaults are used; write the topic's config.json");
+                     "the defaults are used, and nothing is deleted; write the topic's "
+                     "config.json");
     else if (model->problems)
         problems_clear(model->problems, "config", topic->name);
     config->partitions = from->assignment.partition_count;
     config->replication_factor = from->assignment.partitions[0].count;
-    if (config->min_insync_replicas == 0)
-        config->min_insync_replicas = config->replication_factor >= 3 ? 2 : 1;
+    config->min_insync_replicas = topic_config_min_insync(config);
     topic->config_version =
         from->settings.config_version > 0 ? from->settings.config_version : 1;
 }
 
+/* Of topics/ itself, that may have none yet. Those that can't be read are not taken for
+ * leave to read. */
+static struct attributes topics_attributes(const struct model *model)
+{
+    const struct model_attributes *own = &model->topics_attributes;
+
+    return own->valid ? own->value
+                      : (struct attributes){.uid = geteuid(),
+                                            .gid = getegid(),
+                                            .mode = own->revision > 0 ? 0700 : 0755};
+}
+
+/* Every topic is made with some. */
 static void build_attributes(const struct model *model, const struct model_topic *from,
                              struct topic *topic)
 {
-    bool own = from->attributed;
+    struct attributes attributes = from->attributes.value;
 
-    topic->uid = own ? from->attributes.uid : geteuid();
-    topic->gid = own ? from->attributes.gid : getegid();
-    topic->mode = own ? from->attributes.mode : 0755;
-    topic->created_ms = own ? from->attributes.created_ms : 0;
-    if (!own && model->topics_attributed) {
-        topic->uid = model->topics_attributes.uid;
-        topic->gid = model->topics_attributes.gid;
+    if (!from->attributes.valid) {
+        attributes = topics_attributes(model);
+        attributes.mode = 0700;
     }
+    topic->uid = attributes.uid;
+    topic->gid = attributes.gid;
+    topic->mode = attributes.mode;
+    topic->created_ms = attributes.created_ms;
 }
 
 static int copy_state(struct partition_state *out, const struct model_topic *from,
@@ -504,23 +549,19 @@ static int copy_state(struct partition_state *out, const struct model_topic *fro
 static int build_partitions(const struct model_topic *from, struct snapshot_topic *out)
 {
     int32_t count = from->assignment.partition_count;
-    int rc = 0;
+    int rc = assignment_copy(&out->assignment, &from->assignment, count);
 
-    out->assignment.id = from->assignment.id;
-    out->assignment.partitions = calloc((size_t)count, sizeof(struct id_list));
+    if (rc != 0)
+        return rc;
     out->states = calloc((size_t)count, sizeof(*out->states));
     out->infos = calloc((size_t)count, sizeof(*out->infos));
-    if (!out->assignment.partitions || !out->states || !out->infos)
+    if (!out->states || !out->infos)
         return -ENOMEM;
-    out->assignment.partition_count = count;
     for (int32_t p = 0; p < count && rc == 0; p++) {
-        struct id_list *replicas = &out->assignment.partitions[p];
+        const struct id_list *replicas = &out->assignment.partitions[p];
         struct partition_state *state = &out->states[p];
 
-        rc = id_list_copy(replicas, from->assignment.partitions[p].ids,
-                          from->assignment.partitions[p].count);
-        if (rc == 0)
-            rc = copy_state(state, from, p);
+        rc = copy_state(state, from, p);
         out->infos[p] = (struct partition_info){
             .replicas = replicas->ids,
             .replica_count = replicas->count,
@@ -558,7 +599,7 @@ static int build_topic(struct model *model, const struct model_topic *from,
         topic->topic.id = from->assignment.id;
         topic->assignment_revision = from->assignment_revision;
         topic->config_revision = from->config_revision;
-        topic->attributes_revision = from->attributes_revision;
+        topic->attributes_revision = from->attributes.revision;
         build_config(model, from, &topic->topic);
         build_attributes(model, from, &topic->topic);
         rc = snapshot_put_topic(next, topic);
@@ -573,7 +614,7 @@ static bool topic_is_empty(const struct model_topic *topic)
         if (topic->states[p].revision > 0)
             return false;
     return topic->assignment_revision == 0 && topic->config_revision == 0 &&
-           topic->attributes_revision == 0;
+           topic->attributes.revision == 0;
 }
 
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
@@ -607,18 +648,17 @@ static int build_topics(struct model *model, struct snapshot *next)
 static int build_rest(struct model *model, struct snapshot *next)
 {
     struct cluster_snapshot *shown = &next->shown;
+    const struct attributes topics = topics_attributes(model);
     int rc;
 
     shown->self = model->self;
     shown->self_epoch = 0;
     shown->controller = model->controller;
     shown->controller_epoch = model->controller_epoch;
-    shown->topics_uid =
-        model->topics_attributed ? model->topics_attributes.uid : geteuid();
-    shown->topics_gid =
-        model->topics_attributed ? model->topics_attributes.gid : getegid();
-    shown->topics_mode =
-        model->topics_attributed ? model->topics_attributes.mode : 0755;
+    shown->topics_uid = topics.uid;
+    shown->topics_gid = topics.gid;
+    shown->topics_mode = topics.mode;
+    next->topics_attributes_revision = model->topics_attributes.revision;
     next->controller_revision = model->controller_revision;
     next->controller_epoch_revision = model->controller_epoch_revision;
     deposals_unref(next->deposals);

@@ -1,7 +1,9 @@
 /*
  * From keys to snapshots: takes what the store's watch reports, decodes it, and makes
  * the next snapshot from the one before. A value that is malformed (another program
- * wrote it) is left out and named in problems, until a good one comes.
+ * wrote it) is left out and named in problems, until a good one comes. Nothing is lost
+ * or opened for it: a topic keeps the last good assignment, without settings nothing
+ * expires, and without attributes the mode is 0700.
  *
  *     model = model_new(prefix, self, &defaults, problems);
  *     rc = model_apply(model, base, kvs, count, revision, &next);

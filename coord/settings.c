@@ -4,6 +4,7 @@
 #include "coord/json.h"
 #include "coord/settings_parse.h"
 #include "coord/settings_table.h"
+#include "coord/settings_text.h"
 #include "coord/settings_why.h"
 
 #include <stdio.h>

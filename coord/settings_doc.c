@@ -1,5 +1,6 @@
 #include "coord/settings.h"
 #include "coord/settings_table.h"
+#include "coord/settings_text.h"
 
 #include <string.h>
 

@@ -1,23 +1,16 @@
 #include "coord/settings_table.h"
 
+#include "coord/cluster.h"
 #include "coord/json.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define KIB       INT64_C(1024)
-#define MIB       (1024 * KIB)
-#define GIB       (1024 * MIB)
-#define SECOND_MS INT64_C(1000)
-#define HOUR_MS   (3600 * SECOND_MS)
-#define DAY_MS    (24 * HOUR_MS)
 
 /* A hundred years: as nanoseconds, and added to now, it still fits 64 bits. */
 #define AGE_MAX_MS (36500 * DAY_MS)
 #define EXACT_MAX  ((INT64_C(1) << 53) - 1)
 
-enum { NAME_MAX_BYTES = 249, REPLICAS_MAX = 64, PARTITIONS_MAX = 10000 };
+enum { TEXT_MAX_BYTES = 249 };
 
 static const struct setting_name names_bool[] = {
     {"false", 0, false}, {"true", 1, false}, {"no", 0, true},  {"yes", 1, true},
@@ -130,12 +123,7 @@ static bool valid_file(const char *value)
 /* A part of a path in the store, so the same rule as for a topic's name. */
 static bool valid_cluster(const char *value)
 {
-    size_t length = strlen(value);
-
-    return length >= 1 && length <= NAME_MAX_BYTES && strcmp(value, ".") != 0 &&
-           strcmp(value, "..") != 0 &&
-           strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789._-") == length;
+    return topic_name_check(value) == 0;
 }
 
 /* It is shown as a JSON string and compared for equality only. */
@@ -146,7 +134,7 @@ static bool valid_rack(const char *value)
     for (const char *c = value; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F)
             return false;
-    return length <= NAME_MAX_BYTES && json_utf8_valid(value, length);
+    return length <= TEXT_MAX_BYTES && json_utf8_valid(value, length);
 }
 
 static const struct setting_name names_start[] = {
@@ -159,6 +147,15 @@ static const struct setting_name names_commit[] = {
     {"manual", GROUP_COMMIT_MANUAL, false},
     {NULL, 0, false},
 };
+
+/* Strings of a kind; nothing by default. */
+#define STRING(check, takes)                                                           \
+    .type = SETTING_STRING, .initial_text = "", .valid = (check), .allowed = (takes)
+#define A_FILE STRING(valid_file, "a path, or nothing")
+#define AN_ADDRESS                                                                     \
+    STRING(valid_address, "host:port (an IPv6 address in brackets), or nothing")
+#define A_WORD                                                                         \
+    STRING(valid_rack, "at most 249 bytes of UTF-8 without control characters")
 
 #define AT(field)               .at = offsetof(struct mount_config, field)
 #define RANGE(low, high, first) .minimum = (low), .maximum = (high), .initial = (first)
@@ -182,40 +179,25 @@ static const struct setting table_mount[] = {
      .help = "Coordination store: `embedded` keeps it in the data directory, for one "
              "node; several nodes share an etcd"},
     {.name = "coord_user",
-     .type = SETTING_STRING,
      AT(coord_user),
-     .initial_text = "",
-     .valid = valid_rack,
-     .allowed = "at most 249 bytes of UTF-8 without control characters",
+     A_WORD,
      .help = "User name at etcd, where its authentication is on"},
     {.name = "coord_password_file",
-     .type = SETTING_STRING,
      AT(coord_password_file),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help = "File whose first line is the password of coord_user"},
     {.name = "coord_ca",
-     .type = SETTING_STRING,
      AT(coord_ca),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help = "Certificates (PEM) of who signs those of etcd; nothing: the authorities "
              "of the system"},
     {.name = "coord_cert",
-     .type = SETTING_STRING,
      AT(coord_cert),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help = "Certificate (PEM) of this node at etcd"},
     {.name = "coord_key",
-     .type = SETTING_STRING,
      AT(coord_key),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help = "Private key (PEM) of coord_cert"},
     {.name = "cluster",
      .type = SETTING_STRING,
@@ -237,72 +219,45 @@ static const struct setting table_mount[] = {
      .names = names_role,
      .help = "`client` mounts the cluster without keeping replicas of it"},
     {.name = "listen",
-     .type = SETTING_STRING,
      AT(listen),
-     .initial_text = "",
-     .valid = valid_address,
-     .allowed = "host:port (an IPv6 address in brackets), or nothing",
+     AN_ADDRESS,
      .help =
          "Address of this node's HTTP server, such as `127.0.0.1:9640`; nothing: no "
          "server"},
     {.name = "advertise",
-     .type = SETTING_STRING,
      AT(advertise),
-     .initial_text = "",
-     .valid = valid_address,
-     .allowed = "host:port (an IPv6 address in brackets), or nothing",
+     AN_ADDRESS,
      .default_note = "the value of `listen`",
      .help = "Address under which the other nodes reach this one"},
     {.name = "token_file",
-     .type = SETTING_STRING,
      AT(token_file),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help = "File of the HTTP server's tokens, one `token user` a line; needed, or "
              "tls_ca, "
              "to listen elsewhere than on the loopback interface"},
     {.name = "tls_cert",
-     .type = SETTING_STRING,
      AT(tls_cert),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help =
          "Certificate chain (PEM) of the HTTP server, which then speaks HTTPS alone"},
-    {.name = "tls_key",
-     .type = SETTING_STRING,
-     AT(tls_key),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
-     .help = "Private key (PEM) of tls_cert"},
+    {.name = "tls_key", AT(tls_key), A_FILE, .help = "Private key (PEM) of tls_cert"},
     {.name = "tls_ca",
-     .type = SETTING_STRING,
      AT(tls_ca),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help =
          "Certificates (PEM) of who signs those of HTTPS clients; the common name of a "
          "client's certificate is its user"},
     {.name = "cluster_key",
-     .type = SETTING_STRING,
      AT(cluster_key),
-     .initial_text = "",
-     .valid = valid_file,
-     .allowed = "a path, or nothing",
+     A_FILE,
      .help =
          "File of a secret that all nodes of the cluster share, 16 to 512 printable "
          "characters in one line; with it, what nodes tell each other is taken from "
          "who knows it alone. Without: from this user's and root's processes, "
          "tokens and certificates"},
     {.name = "rack",
-     .type = SETTING_STRING,
      AT(rack),
-     .initial_text = "",
-     .valid = valid_rack,
-     .allowed = "at most 249 bytes of UTF-8 without control characters",
+     A_WORD,
      .help = "Where this node stands; shown in its registration under cluster/brokers"},
     {.name = "session_timeout_ms",
      .type = SETTING_TIME,
@@ -340,7 +295,7 @@ static const struct setting table_topic[] = {
      .type = SETTING_INTEGER,
      .read_only = true,
      AT(replication_factor),
-     RANGE(0, REPLICAS_MAX, 0),
+     RANGE(0, LEADERSHIP_REPLICAS_MAX, 0),
      .default_note = "3, or the number of nodes where there are fewer",
      .help = "Number of nodes that keep a copy of each partition; 0 means the default"},
     {.name = "acks",
@@ -353,7 +308,7 @@ static const struct setting table_topic[] = {
     {.name = "min_insync_replicas",
      .type = SETTING_INTEGER,
      AT(min_insync_replicas),
-     RANGE(0, REPLICAS_MAX, 0),
+     RANGE(0, LEADERSHIP_REPLICAS_MAX, 0),
      .default_note = "2 where replication_factor is 3 or more, else 1",
      .help =
          "In-sync replicas that a message needs to be committed; 0 means the default"},
@@ -506,75 +461,4 @@ const struct setting *settings_find(enum setting_scope scope, const char *name)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
-}
-
-const char *setting_name_of(const struct setting *setting, int64_t value)
-{
-    if (setting->names)
-        for (const struct setting_name *name = setting->names; name->name; name++)
-            if (name->value == value && !name->alias)
-                return name->name;
-    return NULL;
-}
-
-static int setting_add_in_units(struct buf *out, int64_t value,
-                                const struct setting_name *units)
-{
-    for (; units->name; units++)
-        if (value > 0 && value % units->value == 0)
-            return buf_printf(out, "%lld%s", (long long)(value / units->value),
-                              units->name);
-    return buf_printf(out, "%lld", (long long)value);
-}
-
-int setting_add_number(struct buf *out, const struct setting *setting, int64_t value)
-{
-    static const struct setting_name sizes[] = {
-        {"g", GIB, false}, {"m", MIB, false}, {"k", KIB, false}, {NULL, 0, false}};
-    static const struct setting_name times[] = {
-        {"d", DAY_MS, false},    {"h", HOUR_MS, false}, {"m", 60 * SECOND_MS, false},
-        {"s", SECOND_MS, false}, {"ms", 1, false},      {NULL, 0, false}};
-
-    if (setting->type == SETTING_SIZE)
-        return setting_add_in_units(out, value, sizes);
-    if (setting->type == SETTING_TIME)
-        return setting_add_in_units(out, value, times);
-    return buf_printf(out, "%lld", (long long)value);
-}
-
-int setting_add_value(struct buf *out, const struct setting *setting, int64_t value)
-{
-    const char *name = setting_name_of(setting, value);
-
-    if (name)
-        return buf_adds(out, name);
-    if (setting->type == SETTING_DELIMITER)
-        return buf_printf(out, "%c", (char)value);
-    if (setting->type != SETTING_CLEANUP)
-        return setting_add_number(out, setting, value);
-    for (const struct setting_name *bit = setting->names; bit->name; bit++)
-        if (value & bit->value)
-            buf_printf(out, "%s%s", bit == setting->names ? "" : ",", bit->name);
-    return buf_error(out);
-}
-
-int setting_add_names(struct buf *out, const struct setting *setting, const char *quote)
-{
-    bool only = setting->type == SETTING_CHOICE || setting->type == SETTING_CLEANUP;
-    size_t count = 0;
-    size_t at = 0;
-
-    if (!setting->names)
-        return 0;
-    for (const struct setting_name *name = setting->names; name->name; name++)
-        count += !name->alias;
-    for (const struct setting_name *name = setting->names; name->name; name++) {
-        if (name->alias)
-            continue;
-        if (at > 0)
-            buf_adds(out, only && at + 1 == count ? " or " : ", ");
-        buf_printf(out, "%s%s%s", quote, name->name, quote);
-        at++;
-    }
-    return only ? buf_error(out) : buf_adds(out, ", ");
 }

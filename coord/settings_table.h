@@ -12,6 +12,13 @@
 
 #include "coord/settings.h"
 
+#define KIB       INT64_C(1024)
+#define MIB       (1024 * KIB)
+#define GIB       (1024 * MIB)
+#define SECOND_MS INT64_C(1000)
+#define HOUR_MS   (3600 * SECOND_MS)
+#define DAY_MS    (24 * HOUR_MS)
+
 enum setting_type {
     SETTING_INTEGER,
     SETTING_SIZE,      /* bytes; k, m, g */
@@ -61,22 +68,5 @@ static inline char **setting_string(const struct setting *setting, void *config)
 {
     return (char **)(void *)((char *)config + setting->at);
 }
-
-/* The entry's shown name for `value`, or NULL. */
-const char *setting_name_of(const struct setting *setting, int64_t value);
-
-/* Appends the value as settings_set_text() takes it, in the largest unit that is exact.
- */
-int setting_add_value(struct buf *out, const struct setting *setting, int64_t value);
-
-/* The same for a number that isn't to be shown by its name. */
-int setting_add_number(struct buf *out, const struct setting *setting, int64_t value);
-
-/*
- * Appends the names, if any, with `quote` around each: "a, b or c" where a name is all
- * there can be, "a, b, " where something else may follow.
- */
-int setting_add_names(struct buf *out, const struct setting *setting,
-                      const char *quote);
 
 #endif

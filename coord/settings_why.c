@@ -2,6 +2,7 @@
 
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/settings_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ int why_set(const struct why *why, int code, const char *format, ...)
 {
     va_list args;
 
-    if (why->size == 0)
+    if (!why->text || why->size == 0)
         return code;
     va_start(args, format);
     int n = vsnprintf(why->text, why->size, format, args);

@@ -14,7 +14,7 @@
 #include "coord/settings_table.h"
 
 struct why {
-    char *text; /* NULL where size is 0 */
+    char *text; /* NULL: nobody wants to know */
     size_t size;
 };
 

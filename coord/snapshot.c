@@ -115,6 +115,7 @@ struct snapshot *snapshot_copy(const struct snapshot *base)
     copy->shown.broker_count = 0;
     copy->controller_revision = base->controller_revision;
     copy->controller_epoch_revision = base->controller_epoch_revision;
+    copy->topics_attributes_revision = base->topics_attributes_revision;
     copy->deposals = deposals_ref(base->deposals);
     copy->deposals_revision = base->deposals_revision;
     rc = copy_topics(copy, base);
@@ -338,33 +339,21 @@ cluster_snapshot_broker(const struct cluster_snapshot *snapshot, int32_t id)
     return NULL;
 }
 
-static int fill_ids(const int32_t *ids, uint32_t count, struct replica_ids *out)
-{
-    if (count > LEADERSHIP_REPLICAS_MAX)
-        return -EOVERFLOW;
-    out->count = count;
-    if (count > 0)
-        memcpy(out->ids, ids, count * sizeof(*ids));
-    return 0;
-}
-
-int partition_info_leadership(const struct partition_info *info, struct leadership *out)
+void partition_info_leadership(const struct partition_info *info,
+                               struct leadership *out)
 {
     *out = (struct leadership){
         .controller_epoch = info->controller_epoch,
         .leader = info->leader,
         .leader_epoch = info->leader_epoch,
         .lossy_epoch = info->lossy_epoch,
+        .suspect_count = info->suspect_count,
     };
-    if (info->suspect_count > LEADERSHIP_REPLICAS_MAX ||
-        fill_ids(info->isr, info->isr_count, &out->isr) != 0 ||
-        fill_ids(info->elr, info->elr_count, &out->elr) != 0)
-        return -EOVERFLOW;
-    out->suspect_count = info->suspect_count;
+    replica_ids_set(&out->isr, info->isr, info->isr_count);
+    replica_ids_set(&out->elr, info->elr, info->elr_count);
     if (info->suspect_count > 0)
         memcpy(out->suspects, info->suspects,
                info->suspect_count * sizeof(*info->suspects));
-    return 0;
 }
 
 bool cluster_snapshot_deleted(const struct cluster_snapshot *shown,

@@ -48,12 +48,13 @@ struct snapshot {
     struct registration *registrations; /* parallel to brokers */
     int64_t controller_revision;        /* create revision of the key; 0: none */
     int64_t controller_epoch_revision;  /* mod revision */
+    int64_t topics_attributes_revision; /* likewise; 0: absent */
     struct tombstone *tombstones;
     uint32_t tombstone_count;
     const struct deposals *deposals;             /* a reference; NULL: never any */
     int64_t deposals_revision;                   /* mod revision; 0: absent */
-    char *running[ADMIN_OPERATIONS];             /* NULL: not running */
-    int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: not running */
+    char *running[ADMIN_OPERATIONS];             /* NULL: not running, or malformed */
+    int64_t running_revisions[ADMIN_OPERATIONS]; /* mod revisions; 0: absent */
     char *last[ADMIN_OPERATIONS];                /* NULL: never */
 };
 

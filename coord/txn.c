@@ -89,12 +89,12 @@ void txn_put(struct txn *txn, bool leased, struct buf *value, const char *format
     char *key, *text;
 
     txn_fail(txn, buf_error(value));
-    if (txn->error != 0)
-        return;
-    text = strdup(value->data ? value->data : "");
-    if (!text)
+    text = txn->error ? NULL : strdup(value->data ? value->data : "");
+    buf_clear(value); /* in any case: nothing of it gets into the next one */
+    if (!text) {
         txn_fail(txn, -ENOMEM);
-    buf_clear(value);
+        return;
+    }
     va_start(arguments, format);
     key = make_key(txn, format, arguments);
     va_end(arguments);

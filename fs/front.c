@@ -279,7 +279,7 @@ static void front_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     (void)mode;
     int rc = tree_child(&mounted->tree, directory, name, &place);
     if (rc == -ENOENT)
-        rc = tree_admin_place(directory, name, &place);
+        rc = tree_admin_place(&mounted->tree, directory, name, &place);
     if (rc == 0 && tree_is_dir(place.kind))
         rc = -EISDIR;
     /* Those of groups are found by the look-up that comes before. */

@@ -104,7 +104,7 @@ static void front_mkdir_partition(fuse_req_t req, fuse_ino_t parent,
                                   const struct tree_place *topic, const char *name)
 {
     int64_t number;
-    if (tree_number(name, INT32_MAX, &number) < 0) {
+    if (number_parse(name, INT32_MAX, &number) < 0) {
         (void)fuse_reply_err(req, EINVAL);
         return;
     }

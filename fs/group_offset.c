@@ -50,7 +50,7 @@ int group_offset_parse(const char *bytes, size_t length, int64_t now_ms,
     if (text[0] != '+' && text[0] != '-')
         return offset_of_where(text, now_ms, out);
     out->kind = GROUP_OFFSET_STEP;
-    int rc = tree_number(text + 1, INT64_MAX, &out->value);
+    int rc = number_parse(text + 1, INT64_MAX, &out->value);
     if (text[0] == '-')
         out->value = -out->value;
     return rc;

@@ -66,8 +66,6 @@ static const struct tree_name tree_partition_names[] = {
     {"json", TREE_JSON_DIR, true}, {"segments", TREE_SEGMENTS_DIR, false},
     {NULL, TREE_ROOT, false},
 };
-static const char *const tree_admin_names[] = {
-    "preferred_replica_election", "reassign_partitions", "delete_topics", NULL};
 
 bool tree_is_dir(enum tree_kind kind)
 {
@@ -113,23 +111,6 @@ double tree_attr_timeout(enum tree_kind kind)
     return tree_traits[kind].attr_timeout;
 }
 
-int tree_number(const char *text, int64_t maximum, int64_t *out)
-{
-    int64_t value = 0;
-    if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
-        return -EINVAL;
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at < '0' || *at > '9')
-            return -EINVAL;
-        int digit = *at - '0';
-        if (value > (maximum - digit) / 10)
-            return -EINVAL;
-        value = value * 10 + digit;
-    }
-    *out = value;
-    return 0;
-}
-
 /* The first offset of a segment: as a number, or as the data directory's file has it.
  */
 static int tree_segment_number(const char *name, int64_t *out)
@@ -138,7 +119,7 @@ static int tree_segment_number(const char *name, int64_t *out)
         while (name[0] == '0' && name[1] != '\0')
             name++;
     }
-    return tree_number(name, INT64_MAX, out);
+    return number_parse(name, INT64_MAX, out);
 }
 
 const struct tree_name *tree_name_find(const struct tree_name *names, const char *name)
@@ -191,7 +172,7 @@ int tree_partition_place(const struct tree *tree, const char *name,
     const struct topic *topic = tree_topic(snapshot, out);
     if (topic != NULL) {
         rc = -ENOENT;
-        if (tree_number(name, INT32_MAX, &number) == 0 &&
+        if (number_parse(name, INT32_MAX, &number) == 0 &&
             number < topic->partition_count) {
             out->kind = TREE_PARTITION;
             out->partition = (int32_t)number;
@@ -215,15 +196,23 @@ static int tree_where_place(enum tree_kind kind, const char *name,
     return 0;
 }
 
-static int tree_cluster_place(const struct tree *tree, const struct tree_place *parent,
-                              const char *name, struct tree_place *out)
+/* What the name is, and its path in out->name. */
+static int tree_cluster_kind(const struct tree *tree, const struct tree_place *parent,
+                             const char *name, struct tree_place *out,
+                             enum cluster_node_kind *kind)
 {
-    enum cluster_node_kind kind;
     int length = snprintf(out->name, sizeof out->name, "%s%s%s", parent->name,
                           parent->name[0] != '\0' ? "/" : "", name);
     if (length < 0 || (size_t)length >= sizeof out->name)
         return -ENOENT;
-    int rc = cluster_tree_kind(tree->cluster, out->name, &kind);
+    return cluster_tree_kind(tree->cluster, out->name, kind);
+}
+
+static int tree_cluster_place(const struct tree *tree, const struct tree_place *parent,
+                              const char *name, struct tree_place *out)
+{
+    enum cluster_node_kind kind;
+    int rc = tree_cluster_kind(tree, parent, name, out, &kind);
     if (rc < 0)
         return rc;
     /* There only while it runs; what creates it asks tree_admin_place(). */
@@ -277,20 +266,17 @@ int tree_child(const struct tree *tree, const struct tree_place *parent,
     return 0;
 }
 
-int tree_admin_place(const struct tree_place *parent, const char *name,
-                     struct tree_place *out)
+int tree_admin_place(const struct tree *tree, const struct tree_place *parent,
+                     const char *name, struct tree_place *out)
 {
-    if (parent->kind != TREE_CLUSTER_DIR || strcmp(parent->name, "admin") != 0)
+    enum cluster_node_kind kind;
+    *out = *parent;
+    if (parent->kind != TREE_CLUSTER_DIR ||
+        tree_cluster_kind(tree, parent, name, out, &kind) < 0 ||
+        kind != CLUSTER_ADMIN_FILE)
         return -EPERM;
-    for (size_t i = 0; tree_admin_names[i] != NULL; i++) {
-        if (strcmp(tree_admin_names[i], name) == 0) {
-            *out = *parent;
-            out->kind = TREE_ADMIN_FILE;
-            (void)snprintf(out->name, sizeof out->name, "admin/%s", name);
-            return 0;
-        }
-    }
-    return -EPERM;
+    out->kind = TREE_ADMIN_FILE;
+    return 0;
 }
 
 void tree_parent(const struct tree_place *place, struct tree_place *out)
@@ -459,15 +445,14 @@ static int tree_list_topics(const struct tree *tree, const struct tree_place *pa
     return rc;
 }
 
-static int tree_list_topic(const struct tree *tree, const struct tree_place *parent,
-                           tree_list_fn *fn, void *arg)
+int tree_list_partitions(const struct tree *tree, const struct tree_place *parent,
+                         enum tree_kind kind, tree_list_fn *fn, void *arg)
 {
     struct tree_place place = *parent;
     const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
     const struct topic *topic = tree_topic(snapshot, parent);
-    int rc =
-        topic != NULL ? tree_list_names(parent, tree_topic_names, fn, arg) : -ESTALE;
-    place.kind = TREE_PARTITION;
+    int rc = topic != NULL ? 0 : -ESTALE;
+    place.kind = kind;
     for (int32_t i = 0; rc == 0 && i < topic->partition_count; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "%d", i);
@@ -476,6 +461,13 @@ static int tree_list_topic(const struct tree *tree, const struct tree_place *par
     }
     cluster_snapshot_put(snapshot);
     return rc;
+}
+
+static int tree_list_topic(const struct tree *tree, const struct tree_place *parent,
+                           tree_list_fn *fn, void *arg)
+{
+    int rc = tree_list_names(parent, tree_topic_names, fn, arg);
+    return rc != 0 ? rc : tree_list_partitions(tree, parent, TREE_PARTITION, fn, arg);
 }
 
 struct tree_cluster_list {

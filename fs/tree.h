@@ -138,8 +138,8 @@ bool tree_topic_exists(const struct tree *tree, const struct tree_place *place);
 void tree_parent(const struct tree_place *place, struct tree_place *out);
 /* cluster/admin/<name> for a name that is an operation, whether it runs or not; -EPERM.
  */
-int tree_admin_place(const struct tree_place *parent, const char *name,
-                     struct tree_place *out);
+int tree_admin_place(const struct tree *tree, const struct tree_place *parent,
+                     const char *name, struct tree_place *out);
 
 /*
  * Type, permissions, owner, link count, times and inode number; st_size is 0.
@@ -166,8 +166,5 @@ uint64_t tree_inode(const struct tree_place *place, uint64_t generation);
 typedef int tree_list_fn(void *arg, const char *name, const struct tree_place *place);
 int tree_list(const struct tree *tree, const struct tree_place *place, tree_list_fn *fn,
               void *arg);
-
-/* Decimal digits without sign or leading zeros, 0 to maximum. 0 or -EINVAL. */
-int tree_number(const char *text, int64_t maximum, int64_t *out);
 
 #endif

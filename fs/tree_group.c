@@ -125,25 +125,6 @@ void tree_group_parent(struct tree_place *place)
     }
 }
 
-static int tree_list_offsets(const struct tree *tree, const struct tree_place *parent,
-                             tree_list_fn *fn, void *arg)
-{
-    struct tree_place place = *parent;
-    const struct cluster_snapshot *snapshot = cluster_snapshot_get(tree->cluster);
-    const struct topic *topic = tree_topic(snapshot, parent);
-    int32_t count = topic != NULL ? topic->partition_count : 0;
-    int rc = topic != NULL ? 0 : -ESTALE;
-    place.kind = TREE_GROUP_OFFSET;
-    for (int32_t i = 0; rc == 0 && i < count; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "%d", i);
-        place.partition = i;
-        rc = fn(arg, name, &place);
-    }
-    cluster_snapshot_put(snapshot);
-    return rc;
-}
-
 int tree_group_list(const struct tree *tree, const struct tree_place *place,
                     tree_list_fn *fn, void *arg)
 {
@@ -151,7 +132,7 @@ int tree_group_list(const struct tree *tree, const struct tree_place *place,
     case TREE_GROUP:
         return tree_list_names(place, tree_group_names, fn, arg);
     case TREE_GROUP_TOPIC:
-        return tree_list_offsets(tree, place, fn, arg);
+        return tree_list_partitions(tree, place, TREE_GROUP_OFFSET, fn, arg);
     default:
         return tree_is_dir(place->kind) ? 0 : -ENOTDIR;
     }

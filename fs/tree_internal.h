@@ -16,6 +16,9 @@ struct tree_name {
 const struct tree_name *tree_name_find(const struct tree_name *names, const char *name);
 int tree_list_names(const struct tree_place *parent, const struct tree_name *names,
                     tree_list_fn *fn, void *arg);
+/* The partitions of the topic that `parent` is in, by number, as places of `kind`. */
+int tree_list_partitions(const struct tree *tree, const struct tree_place *parent,
+                         enum tree_kind kind, tree_list_fn *fn, void *arg);
 
 /* The topic that `place` is in, if it is still the same one; else NULL. */
 const struct topic *tree_topic(const struct cluster_snapshot *snapshot,

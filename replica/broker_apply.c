@@ -226,14 +226,15 @@ static void open_one(struct broker *broker, const struct cluster_snapshot *snaps
 
 static struct partition *
 take_from_table(struct broker *broker, const struct topic_id *topic_id, int32_t index);
-static void delete_partition(struct broker *broker, struct partition *partition);
+static void delete_partition(struct broker *broker, struct partition *partition,
+                             bool lost);
 
 /* The copy goes: what becomes a replica begins anew, and counts. */
 static void replace_remote(struct broker *broker,
                            const struct cluster_snapshot *snapshot,
                            const struct topic *topic, int32_t index)
 {
-    delete_partition(broker, take_from_table(broker, &topic->id, index));
+    delete_partition(broker, take_from_table(broker, &topic->id, index), false);
     open_one(broker, snapshot, topic, index);
 }
 
@@ -288,30 +289,45 @@ static struct partition *take_from_table(struct broker *broker,
 }
 
 /* The directory gets out of the name's way at once; its files go when nobody reads. */
-static void delete_partition(struct broker *broker, struct partition *partition)
+static void move_to_deleted(struct broker *broker, struct partition *partition)
 {
     char id[TOPIC_ID_TEXT];
     char name[TOPIC_ID_TEXT + 16];
     char *moved = NULL;
     topic_id_format(&partition->topic_id, id);
     (void)snprintf(name, sizeof name, "%s-%" PRId32, id, partition->index);
-    partition_mark_deleted(partition);
-    pthread_mutex_lock(&partition->dir_lock);
-    pthread_mutex_lock(&partition->append_lock);
-    /* From here on its names may be those of another topic's files. */
-    log_detach(partition->log);
     int rc = broker_move_dir(broker, partition->dir, "deleted", name, &moved);
     if (moved) {
         free(partition->dir);
         partition->dir = moved;
         partition->moved = true;
     }
-    pthread_mutex_unlock(&partition->append_lock);
-    pthread_mutex_unlock(&partition->dir_lock);
     if (rc) {
         diag(DIAG_WARNING, "%s: the deleted log was not moved away: %s",
              partition->name, err_text(rc));
     }
+}
+
+/* `lost`: its topic is gone, but nobody deleted it: another program wrote to the store,
+ * or it was restored. What may be the last copy is not removed for that. */
+static void delete_partition(struct broker *broker, struct partition *partition,
+                             bool lost)
+{
+    partition_mark_deleted(partition);
+    pthread_mutex_lock(&partition->dir_lock);
+    pthread_mutex_lock(&partition->append_lock);
+    /* From here on its names may be those of another topic's files. */
+    log_detach(partition->log);
+    partition->kept = lost && !partition->copy;
+    if (partition->kept) {
+        broker_set_aside(broker, partition->dir,
+                         "its topic vanished from the coordination store without "
+                         "having been deleted");
+    } else {
+        move_to_deleted(broker, partition);
+    }
+    pthread_mutex_unlock(&partition->append_lock);
+    pthread_mutex_unlock(&partition->dir_lock);
     partition_unref(partition);
 }
 
@@ -327,12 +343,14 @@ static void clear_problems(struct broker *broker, const struct topic *topic,
     problems_clear_below(broker->params.problems, "damaged", subject);
 }
 
-static void delete_topic(struct broker *broker, const struct topic *topic)
+static void delete_topic(struct broker *broker, const struct cluster_snapshot *snapshot,
+                         const struct topic *topic)
 {
+    bool lost = !cluster_snapshot_deleted(snapshot, &topic->id);
     for (int32_t index = 0; index < topic->partition_count; index++) {
         struct partition *partition = take_from_table(broker, &topic->id, index);
         if (partition) {
-            delete_partition(broker, partition);
+            delete_partition(broker, partition, lost);
         }
         clear_problems(broker, topic, index);
     }
@@ -373,7 +391,7 @@ static void delete_missing(struct broker *broker,
         const struct topic *topic = before->topics[i];
         const struct topic *now = cluster_snapshot_topic(snapshot, topic->name);
         if (!now || !topic_id_equal(&now->id, &topic->id)) {
-            delete_topic(broker, topic);
+            delete_topic(broker, snapshot, topic);
         }
     }
 }

@@ -125,7 +125,7 @@ int broker_checkpoint(struct broker *broker)
 static bool may_remove(const struct partition *partition)
 {
     struct topic_id id;
-    return partition->deleted &&
+    return partition->deleted && !partition->kept &&
            (partition->moved || (broker_dir_topic_id(partition->dir, &id) == 0 &&
                                  topic_id_equal(&id, &partition->topic_id)));
 }

@@ -180,9 +180,11 @@ static void give_way(struct broker *broker, const struct cluster_snapshot *snaps
         cluster_snapshot_topic_by_id(snapshot, &failure->key.topic_id);
     struct leadership state;
     if (!topic || index >= topic->partition_count ||
-        !broker_is_here(broker, topic, index) ||
-        partition_info_leadership(&topic->partitions[index], &state) != 0 ||
-        leadership_is_last(&state, self)) {
+        !broker_is_here(broker, topic, index)) {
+        return;
+    }
+    partition_info_leadership(&topic->partitions[index], &state);
+    if (leadership_is_last(&state, self)) {
         return;
     }
     if (state.leader == self || replica_ids_contain(&state.isr, self) ||

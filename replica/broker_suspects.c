@@ -30,10 +30,11 @@ static bool is_last(const struct broker *broker,
     const struct topic *topic =
         cluster_snapshot_topic_by_id(snapshot, &entry->key.topic_id);
     struct leadership state;
-    return topic && entry->key.index < topic->partition_count &&
-           partition_info_leadership(&topic->partitions[entry->key.index], &state) ==
-               0 &&
-           leadership_is_last(&state, broker->self);
+    if (!topic || entry->key.index >= topic->partition_count) {
+        return false;
+    }
+    partition_info_leadership(&topic->partitions[entry->key.index], &state);
+    return leadership_is_last(&state, broker->self);
 }
 
 static bool is_suspect(struct broker *broker, const struct cluster_snapshot *snapshot,

@@ -42,7 +42,7 @@ static void report_damage(void *arg, const struct log_damage *damage)
 static void find_registrations(const struct cluster_snapshot *snapshot,
                                const struct partition_info *info, int64_t *out)
 {
-    for (uint32_t i = 0; i < info->replica_count && i < CORE_REPLICAS_MAX; i++) {
+    for (uint32_t i = 0; i < info->replica_count; i++) {
         const struct broker_info *broker =
             cluster_snapshot_broker(snapshot, info->replicas[i]);
         out[i] = broker ? broker->epoch : 0;
@@ -57,7 +57,7 @@ static void set_leadership(struct partition *partition,
     const struct partition_info *info = &topic->partitions[partition->index];
     int64_t registrations[CORE_REPLICAS_MAX];
     struct leadership state;
-    int rc = partition_info_leadership(info, &state);
+    partition_info_leadership(info, &state);
     find_registrations(snapshot, info, registrations);
     const struct core_leadership leadership = {
         .state = &state,
@@ -73,7 +73,7 @@ static void set_leadership(struct partition *partition,
     if (lost != (partition->core.session == SESSION_LOST)) {
         core_set_session(&partition->core, lost ? SESSION_LOST : SESSION_GOOD);
     }
-    rc = rc ? rc : core_lead(&partition->core, &leadership);
+    int rc = core_lead(&partition->core, &leadership);
     if (rc && rc != E_FENCED_EPOCH) {
         diag(DIAG_ERROR, "%s: leadership of epoch %d refused: %s", partition->name,
              info->leader_epoch, err_text(rc));

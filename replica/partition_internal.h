@@ -102,6 +102,7 @@ struct partition {
     pthread_mutex_t dir_lock;
     char *dir;  /* [dir_lock] */
     bool moved; /* [dir_lock] a deleted log is out of the way of its name */
+    bool kept;  /* [dir_lock] nobody deleted its topic: it is never removed */
     int64_t taken_out_revision; /* [the keeper's thread] the store knows from then on
                                  * that it can't be used; 0: it doesn't */
     bool repairing;             /* likewise: what it was before lies in replaced/ */

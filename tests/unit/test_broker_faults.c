@@ -1,5 +1,7 @@
 /* What goes wrong around the logs: crashes in a row, logs that do not open, topics that
  * are deleted while their files are in use. */
+#include "coord/cluster_private.h"
+#include "replica/broker_internal.h"
 #include "replica/datadir.h"
 #include "replica/log_internal.h"
 #include "replica/partition_internal.h"
@@ -261,6 +263,31 @@ static void test_problems_of_a_deleted_topic(void **state)
     assert_problems(node, "");
 }
 
+/* Another program took it out of the store, or the store is an older one: nobody
+ * deleted the topic, and its messages stay. */
+static void test_topic_that_vanished(void **state)
+{
+    struct node *node = *state;
+    struct partition *partition = node_topic(node, "t", NULL);
+    struct txn txn;
+    int64_t revision;
+    assert_int_equal(node_append(partition, "kept\n", NULL), 0);
+    txn_init(&txn, node->cluster->prefix);
+    txn_delete_prefix(&txn, "brokers/topics/t/");
+    assert_int_equal(txn_commit(&txn, node->cluster->store, &revision), 0);
+    partition_unref(node_topic(node, "u", NULL)); /* now the broker knows */
+    assert_int_equal(node_append(partition, "no\n", NULL), E_TOPIC_DELETED);
+    partition_unref(partition);
+    broker_bury(node->broker);
+    run(node, "grep -qx kept stray/t-0/*.log && ! test -e t-0");
+    assert_problems(node, "kind=stray t-0");
+    /* The name is free. */
+    partition = node_topic(node, "t", NULL);
+    assert_int_equal(node_append(partition, "new\n", NULL), 0);
+    node_assert_text(partition, "new\n");
+    partition_unref(partition);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_node, remove_node)
 
 int main(void)
@@ -275,6 +302,7 @@ int main(void)
         TEST(test_deleted_log_that_can_not_be_moved),
         TEST(test_reader_of_a_deleted_log),
         TEST(test_problems_of_a_deleted_topic),
+        TEST(test_topic_that_vanished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

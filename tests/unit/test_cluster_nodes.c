@@ -463,6 +463,136 @@ static void test_operations_fail_clearly_without_the_store(void **state)
     assert_int_equal(rig_create(rig, 1, "t", NULL), 0);
 }
 
+/* In one request, more than transactions are tried for a lost race. */
+static void test_delete_many_topics(void **state)
+{
+    enum { TOPICS = 750 };
+    struct cluster_rig *rig = *state;
+    struct buf request;
+
+    buf_init(&request, 1 << 20);
+    for (int i = 0; i < TOPICS; i++) {
+        char key[96], value[128];
+
+        snprintf(key, sizeof(key), "/topicfs/default/brokers/topics/t%d/assignment", i);
+        snprintf(value, sizeof(value),
+                 "{\"version\":1,\"partitions\":{\"0\":[1]},\"id\":\"%032x\"}", i);
+        shared_backend_put(rig->backend, key, value);
+        buf_printf(&request, "%s\"t%d\"", i ? "," : "{\"version\":1,\"topics\":[", i);
+    }
+    buf_adds(&request, "]}");
+    assert_int_equal(buf_error(&request), 0);
+    rig_start(rig, 1);
+    assert_int_equal(rig_admin(rig, 1, "delete_topics", request.data), 0);
+    buf_free(&request);
+    const struct cluster_snapshot *snapshot =
+        cluster_snapshot_get(rig->nodes[1].cluster);
+    assert_int_equal(snapshot->topic_count, 0);
+    cluster_snapshot_put(snapshot);
+    char *last =
+        shared_backend_get(rig->backend, "/topicfs/default/admin/last/delete_topics");
+    assert_non_null(strstr(last, "\"done\""));
+    free(last);
+}
+
+/* ---- subscribers ---- */
+
+struct listener {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool held, waits; /* a call is held up; one is waiting in it */
+    int calls;
+    int64_t revision; /* of the latest snapshot */
+    bool backwards;   /* one was older than the one before */
+    struct cluster *cluster;
+};
+
+static void listen(void *arg, const struct cluster_snapshot *snapshot)
+{
+    struct listener *listener = arg;
+
+    pthread_mutex_lock(&listener->lock);
+    listener->backwards |= snapshot->revision < listener->revision;
+    listener->revision = snapshot->revision;
+    listener->calls++;
+    listener->waits = listener->held;
+    pthread_cond_broadcast(&listener->changed);
+    while (listener->held)
+        pthread_cond_wait(&listener->changed, &listener->lock);
+    listener->waits = false;
+    pthread_mutex_unlock(&listener->lock);
+}
+
+static void hold(struct listener *listener, bool held)
+{
+    pthread_mutex_lock(&listener->lock);
+    listener->held = held;
+    pthread_cond_broadcast(&listener->changed);
+    pthread_mutex_unlock(&listener->lock);
+}
+
+static int calls_of(struct listener *listener)
+{
+    pthread_mutex_lock(&listener->lock);
+    int calls = listener->calls;
+    pthread_mutex_unlock(&listener->lock);
+    return calls;
+}
+
+static void *subscribe(void *arg)
+{
+    struct listener *listener = arg;
+
+    return cluster_subscribe(listener->cluster, listen, listener) == 0 ? arg : NULL;
+}
+
+/* Who subscribes while an older snapshot is being shown does not get that one after the
+ * present one. */
+static void test_subscriber_never_goes_back(void **state)
+{
+    struct cluster_rig *rig = *state;
+    struct listener first = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                             .changed = PTHREAD_COND_INITIALIZER,
+                             .cluster = rig->nodes[2].cluster};
+    struct listener second = first;
+    int64_t shown;
+    pthread_t thread;
+    void *good = NULL;
+
+    assert_ptr_equal(subscribe(&first), &first);
+    rig_settle(rig);
+    hold(&first, true);
+    shared_backend_put(rig->backend, "/topicfs/default/elsewhere", "1");
+    pthread_mutex_lock(&first.lock);
+    while (!first.waits)
+        pthread_cond_wait(&first.changed, &first.lock);
+    shown = first.revision;
+    pthread_mutex_unlock(&first.lock);
+    shared_backend_put(rig->backend, "/topicfs/default/elsewhere", "2");
+    for (;;) { /* until it is the present one, and not shown yet */
+        const struct cluster_snapshot *snapshot =
+            cluster_snapshot_get(rig->nodes[2].cluster);
+        bool later = snapshot->revision > shown;
+
+        cluster_snapshot_put(snapshot);
+        if (later)
+            break;
+        rig_pause();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, subscribe, &second), 0);
+    for (int i = 0; i < 50 && calls_of(&second) == 0; i++)
+        rig_pause(); /* it may have to wait for the first one's call */
+    hold(&first, false);
+    pthread_join(thread, &good);
+    assert_ptr_equal(good, &second);
+    rig_settle(rig);
+    cluster_unsubscribe(rig->nodes[2].cluster, listen, &first);
+    cluster_unsubscribe(rig->nodes[2].cluster, listen, &second);
+    assert_false(first.backwards);
+    assert_false(second.backwards);
+    assert_true(second.revision > shown);
+}
+
 /* ---- in-sync replicas ---- */
 
 static int32_t leader_of(struct cluster_rig *rig, const char *topic)
@@ -623,6 +753,9 @@ int main(void)
         NODES_TEST(test_unknown_outcomes_are_settled),
         NODES_TEST(test_lagging_watch_costs_time_only),
         NODES_TEST(test_operations_fail_clearly_without_the_store),
+        cmocka_unit_test_setup_teardown(test_delete_many_topics, rig_setup_empty,
+                                        rig_teardown),
+        NODES_TEST(test_subscriber_never_goes_back),
         NODES_TEST(test_leader_changes_the_isr),
         NODES_TEST(test_replica_takes_itself_out),
         NODES_TEST(test_takes_itself_out_before_it_joins),

@@ -155,6 +155,7 @@ static void malformed_values_are_refused(void **state)
         "{\"version\":1,\"uid\":0,\"gid\":0,\"mode\":\"0789\"}",
         "{\"version\":1,\"uid\":0,\"gid\":0,\"mode\":493}",
         "{\"version\":1,\"uid\":0,\"gid\":0,\"mode\":\"-1\"}",
+        "{\"version\":1,\"uid\":0,\"gid\":0,\"mode\":\"0755\",\"created_ms\":-1}",
         "{\"version\":1,\"config_version\":0,\"config\":{}}",
         "{\"version\":1,\"config_version\":1,\"config\":[]}",
         "{\"version\":1,\"config_version\":1}",

@@ -444,6 +444,40 @@ static void test_reassignment_is_taken_back(void **state)
     until_ended(rig, c, "reassign_partitions");
 }
 
+/* A move that has ended, and is not taken out of the store yet, is over: the next one
+ * begins where the partition is now. */
+static void test_move_after_move(void **state)
+{
+    static const char key[] = "/topicfs/default/admin/reassign_partitions";
+    struct cluster_rig *rig = *state;
+    char request[200], original[64];
+    struct rig_state s;
+
+    create(rig, NULL);
+    s = rig_state(rig, 1, "t", 0);
+    int32_t controller = controller_of(rig, 1);
+    int by = other_than(rig, controller, controller);
+    struct replica_ids target = {1, {s.replicas.ids[1]}};
+
+    snprintf(original, sizeof(original), "[%d,%d,%d]", s.replicas.ids[0],
+             s.replicas.ids[1], s.replicas.ids[2]);
+    snprintf(request, sizeof(request),
+             "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0,"
+             "\"replicas\":%s,\"original\":[%d]}]}",
+             original, target.ids[0]);
+    shared_store_hold_watch(rig->nodes[controller].store, true);
+    shared_backend_put(rig->backend, key, request);
+    assert_true(cluster_wait_revision(rig->nodes[by].cluster,
+                                      shared_backend_revision(rig->backend), 5000));
+    assert_int_equal(reassign(rig, by, &target), 0);
+    char *stored = shared_backend_get(rig->backend, key);
+
+    snprintf(request, sizeof(request), "\"original\":%s", original);
+    assert_non_null(strstr(stored, request));
+    free(stored);
+    shared_store_hold_watch(rig->nodes[controller].store, false);
+}
+
 static void test_return_to_dead_replicas_is_refused(void **state)
 {
     struct cluster_rig *rig = *state;
@@ -496,6 +530,58 @@ static void test_lost_states_are_made_anew_above_old_epochs(void **state)
     until_leader(rig, 1, "t", 0, RIG_ANY_LEADER, 999999);
 }
 
+/* Who has all committed messages is not known: no replica is chosen blindly. */
+static void test_malformed_states_stay(void **state)
+{
+    static const char key[] = "/topicfs/default/brokers/topics/t/partitions/0/state";
+    struct cluster_rig *rig = *state;
+
+    create(rig, NULL);
+    shared_backend_advance(rig->backend, 120000);
+    shared_backend_put(rig->backend, key, "nonsense");
+    for (int id = 1; id <= 3; id++)
+        rig_until_problem(rig, id, "kind=leaderless t-0: its state", true);
+    char *value = shared_backend_get(rig->backend, key);
+
+    assert_string_equal(value, "nonsense");
+    free(value);
+    rig_until_problem(rig, 1, key, true);
+    shared_backend_put(rig->backend, key, NULL);
+    until_leader(rig, 1, "t", 0, RIG_ANY_LEADER, 999999);
+    rig_until_problem(rig, 1, "t-0", false);
+}
+
+static void test_malformed_requests_stay(void **state)
+{
+    static const char key[] = "/topicfs/default/admin/preferred_replica_election";
+    static const char *const bad[] = {"nonsense", "7", "{\"version\":1}"};
+    struct cluster_rig *rig = *state;
+
+    create(rig, NULL);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        shared_backend_put(rig->backend, key, bad[i]);
+        for (int id = 1; id <= 3; id++)
+            rig_until_problem(rig, id, key, true);
+        /* A topic that is there shows that the controller has had a look. */
+        char name[8] = {(char)('a' + i), '\0'};
+
+        assert_int_equal(rig_create(rig, 1, name, NULL), 0);
+        char *value = shared_backend_get(rig->backend, key);
+
+        assert_string_equal(value, bad[i]);
+        free(value);
+    }
+    assert_false(
+        cluster_admin_running(rig->nodes[1].cluster, "preferred_replica_election"));
+    /* A request of a user takes its place. */
+    assert_int_equal(
+        rig_admin(rig, 1, "preferred_replica_election",
+                  "{\"version\":1,\"partitions\":[{\"topic\":\"t\",\"partition\":0}]}"),
+        0);
+    rig_until_problem(rig, 1, key, false);
+    until_ended(rig, 1, "preferred_replica_election");
+}
+
 int main(void)
 {
 #define LOOP_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, rig_teardown)
@@ -510,9 +596,12 @@ int main(void)
         LOOP_TEST(test_leadership_returns_by_itself),
         LOOP_TEST(test_reassignment_grows_waits_and_shrinks),
         LOOP_TEST(test_reassignment_is_taken_back),
+        LOOP_TEST(test_move_after_move),
         LOOP_TEST(test_return_to_dead_replicas_is_refused),
         LOOP_TEST(test_stale_controller_changes_nothing),
         LOOP_TEST(test_lost_states_are_made_anew_above_old_epochs),
+        LOOP_TEST(test_malformed_states_stay),
+        LOOP_TEST(test_malformed_requests_stay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,11 +309,14 @@ static void test_admin_places(void **state)
     struct tree_place admin, brokers, place;
     assert_int_equal(walk(&fixture->tree, "cluster/admin", &admin), 0);
     assert_int_equal(walk(&fixture->tree, "cluster/brokers", &brokers), 0);
-    assert_int_equal(tree_admin_place(&admin, "reassign_partitions", &place), 0);
+    assert_int_equal(
+        tree_admin_place(&fixture->tree, &admin, "reassign_partitions", &place), 0);
     assert_int_equal(place.kind, TREE_ADMIN_FILE);
     assert_string_equal(place.name, "admin/reassign_partitions");
-    assert_int_equal(tree_admin_place(&admin, "controller", &place), -EPERM);
-    assert_int_equal(tree_admin_place(&brokers, "delete_topics", &place), -EPERM);
+    assert_int_equal(tree_admin_place(&fixture->tree, &admin, "controller", &place),
+                     -EPERM);
+    assert_int_equal(
+        tree_admin_place(&fixture->tree, &brokers, "delete_topics", &place), -EPERM);
 }
 
 int main(void)
