@@ -235,6 +235,16 @@ int group_history_read(struct group_history *history, int64_t at, size_t size,
     return 0;
 }
 
+size_t group_history_line_left(const struct group_history *history, int64_t at)
+{
+    if (at <= history->start || at >= history->end ||
+        history->chunks[history_find(history, at)].lost ||
+        *history_at(history, at - 1) == '\n' ||
+        history_line_end(history, at, history->end) != history->end)
+        return 0;
+    return (size_t)(history->end - at);
+}
+
 void group_history_check(struct group_history *history, group_history_has_fn *has,
                          void *arg)
 {

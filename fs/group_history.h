@@ -54,6 +54,12 @@ int group_history_read(struct group_history *history, int64_t at, size_t size,
                        const char **bytes, size_t *length);
 
 /*
+ * How much is left of the line that `at` is in the middle of, if that is all that was
+ * handed out; else 0.
+ */
+size_t group_history_line_left(const struct group_history *history, int64_t at);
+
+/*
  * The partition of this grant went to another member. Its messages are not finished by
  * what is read next. The line that a reader is in the middle of is given to its end;
  * from there on a read finds what follows the chunk, at the file offset where its next

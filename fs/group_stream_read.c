@@ -101,6 +101,13 @@ static int stream_take_json(struct group_stream *stream, size_t size)
     return taken == 1 ? 1 : rc;
 }
 
+/* [history_lock] Likewise. */
+static int stream_take(struct group_stream *stream, size_t size)
+{
+    return stream->format == STREAM_TEXT ? stream_take_text(stream, size)
+                                         : stream_take_json(stream, size);
+}
+
 /* [history_lock] Answers with what is there: true. */
 static bool read_answer(struct stream_op *op)
 {
@@ -137,9 +144,13 @@ static int read_try(struct stream_op *op)
     int rc = 1;
     (void)pthread_mutex_lock(&stream->history_lock);
     group_history_check(stream->history, stream_has, stream);
+    size_t left = group_history_line_left(stream->history, op->at);
+    /* Who asks for so and so many bytes is given more than the end of a line. What goes
+     * wrong is the next read's. */
+    if (left > 0 && left < op->size)
+        (void)stream_take(stream, op->size - left);
     if (!read_answer(op)) {
-        rc = stream->format == STREAM_TEXT ? stream_take_text(stream, op->size)
-                                           : stream_take_json(stream, op->size);
+        rc = stream_take(stream, op->size);
         if (rc == 1 && !read_answer(op))
             rc = 0;
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MORE_BYTES = 64 * 1024 };
+enum { MORE_BYTES = 4096 };
 
 struct reading {
     struct partition *partition;
@@ -57,7 +57,7 @@ static int read_bytes(struct reading *reading, size_t wanted)
     return buf_error(reading->out) || length_of(reading) == first ? rc : 0;
 }
 
-/* Reads until there is a whole line, and cuts behind the last one. */
+/* Reads whole lines; where the first is longer than what is wanted, that one alone. */
 static int read_lines(struct reading *reading, size_t wanted, size_t most)
 {
     size_t had = 0;
@@ -67,9 +67,14 @@ static int read_lines(struct reading *reading, size_t wanted, size_t most)
             return rc;
         }
         size_t length = length_of(reading);
-        const char *last = length > 0 ? memrchr(bytes_of(reading), '\n', length) : NULL;
-        if (last) {
-            cut_to(reading, (size_t)(last - bytes_of(reading)) + 1);
+        const char *bytes = bytes_of(reading);
+        const char *end = NULL;
+        if (length > had) {
+            end = had == 0 ? memrchr(bytes, '\n', length)
+                           : memchr(bytes + had, '\n', length - had);
+        }
+        if (end) {
+            cut_to(reading, (size_t)(end - bytes) + 1);
             return 0;
         }
         if (length == had || length >= most) {

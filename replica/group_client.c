@@ -19,6 +19,7 @@ int group_client_new(const struct groups_params *params,
     }
     client->params = *params;
     client->coordinator = coordinator;
+    atomic_init(&client->state, GROUP_CLIENT_BUSY);
     pthread_mutex_init(&client->lock, NULL);
     client->snapshot = cluster_snapshot_get(params->cluster);
     int rc = peer_client_new(params->config, &client->peers);
@@ -95,7 +96,9 @@ void group_client_free(struct group_client *client)
 
 void group_client_wake(struct group_client *client)
 {
-    peer_client_wake(client->peers);
+    if (atomic_exchange(&client->state, GROUP_CLIENT_WOKEN) == GROUP_CLIENT_WAITING) {
+        peer_client_wake(client->peers);
+    }
 }
 
 void group_client_snapshot(struct group_client *client,
@@ -423,6 +426,10 @@ int64_t group_client_step(struct group_client *client)
 
 void group_client_wait(struct group_client *client, int64_t due_ms)
 {
+    enum group_client_state busy = GROUP_CLIENT_BUSY;
     int64_t now = group_client_now(client);
-    peer_client_run(client->peers, due_ms > now ? due_ms - now : 0);
+    bool waits =
+        atomic_compare_exchange_strong(&client->state, &busy, GROUP_CLIENT_WAITING);
+    peer_client_run(client->peers, waits && due_ms > now ? due_ms - now : 0);
+    atomic_store(&client->state, GROUP_CLIENT_BUSY);
 }

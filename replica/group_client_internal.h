@@ -6,6 +6,7 @@
 #include "replica/group_client.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
     GROUP_BEAT_LANES = 4,
@@ -62,6 +63,13 @@ struct group_shard {
 
 struct topic_maker;
 
+/* What the client's thread does: others need to wake it only where it waits. */
+enum group_client_state {
+    GROUP_CLIENT_BUSY,  /* what comes is looked at before it waits, or */
+    GROUP_CLIENT_WOKEN, /* came since it waited last: it does not wait the next time */
+    GROUP_CLIENT_WAITING, /* it is woken by peer_client_wake() */
+};
+
 struct group_client {
     struct groups_params params; /* [const] */
     struct group_coordinator *coordinator;
@@ -72,6 +80,7 @@ struct group_client {
     struct group_ask *homeless; /* __consumer_offsets is not there yet */
     struct topic_maker *maker;
     bool closed;
+    _Atomic enum group_client_state state;
 
     pthread_mutex_t lock;
     const struct cluster_snapshot *news; /* [lock] NULL: none */

@@ -171,6 +171,33 @@ static void commits_what_lies_below(void **state)
     assert_int_equal(committed(f), 2);
 }
 
+/* Who wants a number of bytes, as dd and fread() do, need not come back for the end of
+ * a line alone: each time it does costs a commit. */
+static void goes_on_behind_a_line(void **state)
+{
+    struct fixture *f = *state;
+    groups_rig_append(f->rig, 0, "aa\nbb\ncc\ndd\n");
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    struct record record;
+    begin_read(stream, &record, 0, 4);
+    record_expect_bytes(&record, "aa\n");
+    begin_read(stream, &record, 3, 1);
+    record_expect_bytes(&record, "b");
+    assert_int_equal(committed(f), 1);
+    begin_read(stream, &record, 4, 6);
+    record_expect_bytes(&record, "b\ncc\n");
+    assert_int_equal(committed(f), 1);
+    begin_read(stream, &record, 6, 2); /* lines that are there are not added to */
+    record_expect_bytes(&record, "cc");
+    assert_int_equal(committed(f), 2);
+    expect(stream, 6, "cc\n");
+    expect(stream, 8, "\ndd\n");
+    assert_int_equal(committed(f), 2);
+    expect(stream, 10, "d\n"); /* there is no more */
+    assert_int_equal(committed(f), 3);
+    group_stream_close(stream);
+}
+
 static void json_lines(void **state)
 {
     struct fixture *f = *state;
@@ -538,6 +565,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(commits_what_lies_below),
+        TEST(goes_on_behind_a_line),
         TEST(json_lines),
         TEST(interrupts),
         TEST(ends),
