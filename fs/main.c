@@ -88,8 +88,10 @@ static int choose_data(struct node *node)
 static int absolute_files(struct node *node)
 {
     struct mount_config *config = &node->cli->config;
-    char **const paths[] = {&config->token_file, &config->tls_cert, &config->tls_key,
-                            &config->tls_ca, &config->cluster_key};
+    char **const paths[] = {
+        &config->token_file, &config->tls_cert,    &config->tls_key,
+        &config->tls_ca,     &config->cluster_key, &config->coord_password_file,
+        &config->coord_ca,   &config->coord_cert,  &config->coord_key};
 
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         char *path = NULL;

@@ -59,12 +59,22 @@ works() { # OPTIONS
     # What the password is stands nowhere.
     run ! grep -rlF "$password" "$C/run" --include='*.log'
 
+    # Names without a directory are of where the command was given, also for later connections.
+    cd "$tls"
+    other etcds ",coord_ca=ca.pem,coord_cert=client.pem,coord_key=client.key,\
+coord_user=topicfs,coord_password_file=../password"
+    assert_success
+    cd /
+
     # The tokens are gone with the member; new ones are asked for.
     "$CLUSTER" kill etcd1
     "$CLUSTER" start etcd1
     wait_for 20 no_problems
+    wait_for 20 test ! -s "$C/other/cluster/problems"
     echo '{"retention_ms":"3d"}' >"$C/n1/topics/t/config.json"
     wait_for 10 grep -q 259200000 "$C/n2/topics/t/config.json"
+    wait_for 10 grep -q 259200000 "$C/other/topics/t/config.json"
+    run -0 within 30 "$TOPICFS_BIN" umount "$C/other"
     "$CLUSTER" kill 1
     "$CLUSTER" start 1
     run -0 within 10 cat "$C/n1/topics/t/0/log"
