@@ -261,15 +261,26 @@ static void offset_located(struct groups_call *call, int error, const cJSON *ans
     http_request_continue(ask->request, offset_set);
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* One word with blanks around it, as in the mount's offsets/. */
 static int parse_place(const struct buf *body, enum groups_place_kind *kind,
                        int64_t *value)
 {
+    const char *at = body->data;
+    size_t length = body->length;
     char text[OFFSET_BYTES_MAX + 1] = "";
-    size_t length = body->length < OFFSET_BYTES_MAX ? body->length : OFFSET_BYTES_MAX;
 
-    if (length > 0)
-        memcpy(text, body->data, length);
-    text[strcspn(text, " \t\r\n")] = '\0';
+    while (length > 0 && is_blank(at[length - 1]))
+        length--;
+    for (; length > 0 && is_blank(*at); at++)
+        length--;
+    if (length == 0 || length > OFFSET_BYTES_MAX || memchr(at, '\0', length) != NULL)
+        return -EINVAL;
+    memcpy(text, at, length);
     *value = 0;
     if (strcmp(text, "earliest") == 0)
         *kind = GROUPS_PLACE_EARLIEST;
@@ -354,6 +365,7 @@ int http_groups_add(struct http_groups *groups, struct http_server *server)
          .handler = http_members_join},
         {.method = "GET",
          .pattern = "/groups/*/members/*",
+         .no_head = true, /* what it gave out would count as seen */
          .handler = http_members_poll},
         {.method = "POST",
          .pattern = "/groups/*/members/*",

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ static const size_t body_budget_bytes = (size_t)512 * 1024 * 1024;
 static bool is_method(const struct http_route *route, const char *method)
 {
     return strcmp(route->method, method) == 0 ||
-           (strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 &&
+           (!route->no_head && strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 &&
             strcmp(route->method, MHD_HTTP_METHOD_GET) == 0);
 }
 
@@ -87,15 +88,32 @@ static void parse_target(struct http_request *request)
         http_reply_error(request, rc, NULL);
 }
 
-/* libmicrohttpd has refused malformed lengths already. */
+static enum MHD_Result count_length(void *arg, enum MHD_ValueKind kind,
+                                    const char *name, const char *value)
+{
+    unsigned *count = arg;
+
+    (void)kind;
+    (void)value;
+    *count += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    return MHD_YES;
+}
+
+/* libmicrohttpd has refused malformed lengths already, and takes the first of several:
+ * whoever stands between may have taken another. */
 static bool announced(const struct http_request *request, bool *has_length,
                       int64_t *length)
 {
     const char *text = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    unsigned count = 0;
 
     *has_length = text != NULL;
     *length = 0;
-    return text == NULL || http_number(text, 0, INT64_MAX, length) == 0;
+    if (text == NULL)
+        return true;
+    (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_length,
+                                    &count);
+    return count == 1 && http_number(text, 0, INT64_MAX, length) == 0;
 }
 
 static void admit_body(struct http_request *request, bool has_length, int64_t length)
@@ -155,7 +173,7 @@ static enum MHD_Result begin(struct http_request *request, const char *method)
         find_route(request, method);
     if (!request->replied && !known)
         http_reply_refusal(request, MHD_HTTP_BAD_REQUEST, "BAD_LENGTH",
-                           "the Content-Length is no number");
+                           "the Content-Length is no number, or given twice");
     if (!request->replied)
         check_access(request);
     if (!request->replied)

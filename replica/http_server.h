@@ -37,7 +37,8 @@ enum http_access {
 };
 
 struct http_route {
-    const char *method;  /* "GET" takes HEAD too */
+    const char *method;  /* "GET" takes HEAD too, but for: */
+    bool no_head;        /* a GET that changes something */
     const char *pattern; /* see http_target_match() */
     enum http_access access;
     size_t body_max; /* 0: no body */

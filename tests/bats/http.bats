@@ -269,6 +269,15 @@ for head in (b'Content-Length: -1', b'Content-Length: 99999999999999999999999', 
 send(b'GET /' + b'a' * 1000000 + b' HTTP/1.1\r\n\r\n')
 send(b'GET / HTTP/1.1\r\n' + b'A: b\r\n' * 100000 + b'\r\n')
 PY
+    # Two lengths: whoever stands between may go by the other.
+    exec 9<>"/dev/tcp/127.0.0.1/$PORT"
+    printf 'POST /topics/t/0 HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s\r\n\r\nxy\nzz\n' \
+        'Content-Length: 3' 'Content-Length: 6' >&9 || true # it may be closed before the end
+    run -0 within 10 cat <&9
+    exec 9>&-
+    assert_output --partial 'HTTP/1.1 400'
+    refute_output --partial 'HTTP/1.1 200'
+    run ! grep xy "$MNT/topics/t/0/log"
     # No truncated request left a line: those that did are mutations with all four bytes.
     run ! grep -E '.{5}' "$MNT/topics/t/0/log"
     answers 200 "$URL/healthz"

@@ -48,6 +48,16 @@ members_are() {
     answers 404 -X DELETE "$G/members/$ID"
 }
 
+@test "HEAD of a member hands nothing out: its answer has no body to see it in" {
+    seq 5 >>"$MNT/topics/t/0/log"
+    join
+    answers 405 -I "$G/members/$ID?wait_ms=1000"
+    [[ "$output" == *$'Allow: GET, POST, DELETE\r'* ]]
+    answers 200 -I "$G"
+    poll wait_ms=10000
+    assert_output "$(seq 5)"
+}
+
 @test "a poll waits for messages, and for so long" {
     join
     poll wait_ms=300
@@ -171,6 +181,14 @@ members_are() {
     answers 400 -X POST "$URL/groups/not%20valid/members?topic=t"
     answers 404 "$G/members/0123456789abcdef0123456789abcdef"
     answers 405 -X PUT "$G"
+    seq 9 >>"$MNT/topics/t/0/log"
+    local wrong
+    for wrong in '4 2' '4,2' +4 -1 4x '' latest5 'latest latest'; do
+        answers 400 --data-raw "$wrong" "$G/offsets/t/0"
+    done
+    answers 400 --data-binary @- "$G/offsets/t/0" < <(printf '4\0')
+    answers 200 --data-binary @- "$G/offsets/t/0" <<<' 4'
+    [ "$(committed)" = 4 ]
     chmod 755 "$MNT/topics" "$MNT/topics/t"
     join
     answers 400 "$G/members/$ID?wait_ms=x"
