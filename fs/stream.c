@@ -367,9 +367,17 @@ bool stream_poll(struct stream *stream, struct stream_notify *notify)
     pthread_mutex_unlock(&stream->lock);
     if (notify != NULL)
         set_notify(stream, notify);
-    if (readable(stream, at, &view_at))
-        return true;
-    return notify != NULL && poll_wait(stream, view_at);
+    bool ready = readable(stream, at, &view_at);
+    if (notify == NULL)
+        return ready;
+    if (!ready)
+        return poll_wait(stream, view_at);
+    /* Who is woken by edges alone (EPOLLET) reads what is there, and asks no more until
+     * the next message. */
+    int64_t end = 0;
+    if (view_size(stream->view, &end) == 0 && !view_ended(stream->view))
+        (void)poll_wait(stream, end);
+    return true;
 }
 
 /* ---- closing

@@ -26,10 +26,10 @@ void stream_read(struct stream *stream, struct reply *reply, int64_t at, size_t 
                  bool nonblock);
 
 /*
- * true if a read at the place where the last one ended would not block. Otherwise
- * `notify` (which may be NULL) is called once when that changes; it is owned by the
- * stream from here on and freed with notify->free. A newer call replaces the older
- * notify.
+ * true if a read at the place where the last one ended would not block. `notify` (which
+ * may be NULL) is called once when a message comes behind those that are there, or the
+ * stream ends; it is owned by the stream from here on and freed with notify->free. A
+ * newer call replaces the older notify.
  */
 struct stream_notify {
     void (*fire)(struct stream_notify *notify); /* any thread; also frees it */

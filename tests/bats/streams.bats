@@ -89,6 +89,20 @@ def by_epoll(fd, seconds):
 for wait in by_select, by_poll, by_epoll:
     check(wait)
     check(wait)
+for name in "follow", "json":
+    fd = os.open(P + "/" + name + "/latest", os.O_RDONLY | os.O_NONBLOCK)
+    edges = select.epoll()
+    edges.register(fd, select.EPOLLIN | select.EPOLLET)
+    for i in range(5):
+        with open(P + "/log", "a") as f:
+            f.write("edge\n")
+        assert edges.poll(10), "%s: no edge for message %d" % (name, i)
+        assert os.read(fd, 1000).count(b"edge") == 1
+        try:
+            os.read(fd, 1000)
+            assert False
+        except BlockingIOError:
+            pass
 fd = os.open(P + "/follow/0-1", os.O_RDONLY)
 assert by_poll(fd, 0) and os.read(fd, 100) == b"x\nx\n"
 assert by_poll(fd, 0) and os.read(fd, 100) == b"", "the end of a range is readable"'

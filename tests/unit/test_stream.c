@@ -324,9 +324,15 @@ static void poll_tells(void **state)
         assert_false(stream_poll(stream, notify_new(&fired, &freed)));
         append(f, "b\n");
         assert_int_equal(fired, 2);
+        /* Of what comes behind what is there it tells, too: some ask only once. */
+        assert_true(stream_poll(stream, notify_new(&fired, &freed)));
+        assert_int_equal(fired, 2);
+        append(f, "c\n");
+        assert_int_equal(fired, 3);
         assert_true(stream_poll(stream, notify_new(&fired, &freed)));
         stream_close(stream);
-        assert_int_equal(freed, 4);
+        assert_int_equal(fired, 3);
+        assert_int_equal(freed, 5);
         end(f);
     }
 }
