@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 /* Flushes wait for the disk, not for the processor: more threads than cores. */
@@ -172,9 +173,30 @@ static void broker_free(struct broker *broker)
     free(broker);
 }
 
+/* Descriptors are needed for more than segments. */
+static unsigned files_at_most(const struct broker_params *params)
+{
+    struct rlimit limit;
+
+    if (params->max_open_files != 0)
+        return params->max_open_files;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 4 > FILE_CACHE_DEFAULT)
+        return FILE_CACHE_DEFAULT;
+    return limit.rlim_cur >= 8 ? (unsigned)(limit.rlim_cur / 4) : 1;
+}
+
+/* Each flush holds two files open. */
+static unsigned flushers_at_most(unsigned files)
+{
+    unsigned threads = files / 4;
+
+    return threads < 1 ? 1 : threads < FLUSHER_THREADS ? threads : FLUSHER_THREADS;
+}
+
 static struct broker *broker_new(const struct broker_params *params)
 {
     struct broker *broker = calloc(1, sizeof *broker);
+    unsigned files = files_at_most(params);
     if (!broker) {
         return NULL;
     }
@@ -190,8 +212,8 @@ static struct broker *broker_new(const struct broker_params *params)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&broker->maintenance_wake, &attributes);
     pthread_condattr_destroy(&attributes);
-    broker->files = file_cache_new(&disk_real, params->max_open_files);
-    broker->flusher = flusher_start(FLUSHER_THREADS);
+    broker->files = file_cache_new(&disk_real, files);
+    broker->flusher = flusher_start(flushers_at_most(files));
     if (!broker->files || !broker->flusher) {
         broker_free(broker);
         return NULL;

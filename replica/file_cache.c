@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct file_cache {
     const struct disk *disk; /* [const] */
-    unsigned max_open;       /* [const] */
     pthread_mutex_t lock;
+    unsigned max_open;              /* [lock] */
     unsigned open_count;            /* [lock] pinned, idle and dropped ones */
     struct file_cache_file *newest; /* [lock] idle files only: those without a pin */
     struct file_cache_file *oldest; /* [lock] */
@@ -92,6 +93,19 @@ static struct file_cache_file *pin_open_file(struct file_cache *cache,
     return file;
 }
 
+/* true: something was closed. */
+static bool make_do_with_less(struct file_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    if (cache->max_open > cache->open_count / 2)
+        cache->max_open = cache->open_count / 2;
+    struct file_cache_file *chain = evict(cache);
+    bool closed = chain != NULL;
+    pthread_mutex_unlock(&cache->lock);
+    close_chain(cache, chain);
+    return closed;
+}
+
 int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
                    int (*open_fn)(void *arg), void *arg, struct file_cache_file **out)
 {
@@ -104,7 +118,9 @@ int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
     struct file_cache_file *file = calloc(1, sizeof *file);
     if (file == NULL)
         return -ENOMEM;
-    file->fd = open_fn(arg);
+    do
+        file->fd = open_fn(arg);
+    while ((file->fd == -EMFILE || file->fd == -ENFILE) && make_do_with_less(cache));
     if (file->fd < 0) {
         int rc = file->fd;
         free(file);

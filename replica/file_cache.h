@@ -14,7 +14,8 @@
  *     file_cache_drop(cache, &slot);     // before the slot's memory goes
  *
  * A pinned file is never closed. When all are pinned, more than the maximum are open
- * for as long as that lasts.
+ * for as long as that lasts. Where the process may not open another one, half of those
+ * that are open become the maximum, and it is tried again: others need descriptors too.
  *
  * Thread-safe: one mutex inside, not held while a file is opened or closed. Pinning a
  * file that is open takes that mutex and nothing else.

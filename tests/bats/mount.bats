@@ -343,3 +343,25 @@ END
     1) [ "$(awk '/VmRSS/ {print $2}' "/proc/$DAEMON/status")" -le $((memory + 4096)) ] ;;
     esac
 }
+
+@test "where few open files are allowed, many partitions share them" {
+    stop_daemon
+    local DATA=$WORK/few
+    # shellcheck disable=SC2030,SC2031 # the limit is meant for the daemon alone
+    start_with_few() {
+        local soft
+        soft=$(ulimit -Sn)
+        ulimit -Sn 64
+        start_daemon partitions=60
+        ulimit -Sn "$soft"
+    }
+    start_with_few
+    mkdir "$MNT/topics/t"
+    seq 1 600 | awk '{print $1 "\tx"}' >>"$MNT/topics/t/append"
+    [ "$(cat "$MNT"/topics/t/*/log | wc -l)" -eq 600 ]
+    mkdir "$MNT/topics/t/60"
+    echo y >>"$MNT/topics/t/60/log"
+    run -0 cat "$MNT/cluster/problems"
+    assert_output ""
+    [ "$(find "/proc/$DAEMON/fd" -type l | wc -l)" -lt 60 ]
+}

@@ -134,6 +134,38 @@ static void test_failed_open(void **state)
     finish(&fixture);
 }
 
+static int open_while_allowed(void *arg)
+{
+    struct opening *opening = arg;
+    return file_cache_open_count(opening->fixture->cache) < 2 ? open_numbered(arg)
+                                                              : -EMFILE;
+}
+
+static void test_fewer_are_allowed_than_wanted(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct file_cache_file *file;
+    make(&fixture);
+    for (int i = 0; i < FILES; i++) {
+        struct opening opening = {.fixture = &fixture, .number = i};
+        assert_int_equal(file_cache_pin(fixture.cache, &fixture.slots[i],
+                                        open_while_allowed, &opening, &file),
+                         0);
+        file_cache_unpin(fixture.cache, file);
+        assert_true(file_cache_open_count(fixture.cache) <= 2);
+    }
+    /* What is pinned can't be closed for others. */
+    struct file_cache_file *pinned[2] = {pin(&fixture, 0), pin(&fixture, 1)};
+    struct opening opening = {.fixture = &fixture, .number = 2};
+    assert_int_equal(file_cache_pin(fixture.cache, &fixture.slots[2],
+                                    open_while_allowed, &opening, &file),
+                     -EMFILE);
+    for (int i = 0; i < 2; i++)
+        file_cache_unpin(fixture.cache, pinned[i]);
+    finish(&fixture);
+}
+
 static void test_memo_goes_with_the_file(void **state)
 {
     (void)state;
@@ -249,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_pinned_stay_open),
         cmocka_unit_test(test_dropped_while_pinned),
         cmocka_unit_test(test_failed_open),
+        cmocka_unit_test(test_fewer_are_allowed_than_wanted),
         cmocka_unit_test(test_memo_goes_with_the_file),
         cmocka_unit_test(test_held_files),
         cmocka_unit_test(test_threads_share_it),
