@@ -13,8 +13,10 @@ static void call_answered(struct groups_call *answered, int error, const cJSON *
                           const char *why)
 {
     struct group_call *call = (struct group_call *)answered;
+    /* The errno is all that the requester gets; the reason stands here. */
     if (why != NULL && why[0] != '\0')
-        diag(DIAG_INFO, "refused: %s", why);
+        diag(DIAG_WARNING, "group %s: refused: %s",
+             call->group != NULL ? call->group : "?", why);
     call->error = error;
     if (error == 0 && call->take != NULL)
         call->error = call->take(call, answer);
@@ -37,6 +39,7 @@ void group_call_init(struct group_call *call, struct mounted *mounted,
                      void (*done)(struct group_call *call, int error))
 {
     call->call = (struct groups_call){.done = call_answered};
+    call->group = NULL;
     call->groups = mounted->groups;
     call->error = 0;
     call->take = take;

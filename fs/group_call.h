@@ -14,6 +14,7 @@
 
 struct group_call {
     struct groups_call call;
+    const char *group; /* named where a refusal is logged; NULL, or lives till done() */
     /* private */
     struct parking_waiter parked;
     struct groups *groups;

@@ -71,7 +71,7 @@ int group_file_open(struct mounted *mounted, const struct tree_place *place, int
     if (tree_is_group_stream(place->kind)) {
         rc = file_open_stream(file);
     } else if (place->kind == TREE_GROUP_CONFIG && (flags & O_ACCMODE) != O_RDONLY) {
-        file->json = jsonfile_new();
+        file->json = jsonfile_new("config.json of group ", place->name);
         rc = file->json != NULL ? 0 : -ENOMEM;
     }
     if (rc < 0) {
@@ -239,6 +239,7 @@ static void write_begin(struct group_write *writing,
 {
     group_call_init(&writing->call, writing->file->mounted, take, write_interruptible,
                     done);
+    writing->call.group = writing->file->place.name;
 }
 
 static struct group_write *write_new(struct group_file *file, struct reply *reply,

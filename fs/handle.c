@@ -132,7 +132,9 @@ static int handle_open_text(struct handle *handle, int flags)
     struct partition *partition = NULL;
     int rc = 0;
     if (handle->writing) {
-        handle->json = jsonfile_new();
+        bool admin = place->kind == TREE_ADMIN_FILE;
+        handle->json = jsonfile_new(admin ? "cluster/" : "config.json of topic ",
+                                    admin ? place->name : place->topic);
         if (handle->json == NULL)
             return -ENOMEM;
     }

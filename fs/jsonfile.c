@@ -10,13 +10,18 @@ struct jsonfile {
     pthread_mutex_t lock;
     struct buf gathered; /* [lock] */
     uint64_t owner;      /* [lock] who wrote last */
+    const char *what;    /* [const] */
+    char name[];         /* [const] */
 };
 
-struct jsonfile *jsonfile_new(void)
+struct jsonfile *jsonfile_new(const char *what, const char *name)
 {
-    struct jsonfile *file = calloc(1, sizeof *file);
+    size_t size = strlen(name) + 1;
+    struct jsonfile *file = calloc(1, sizeof *file + size);
     if (file == NULL)
         return NULL;
+    file->what = what;
+    memcpy(file->name, name, size);
     if (pthread_mutex_init(&file->lock, NULL) != 0) {
         free(file);
         return NULL;
@@ -61,6 +66,8 @@ int jsonfile_write(struct jsonfile *file, const char *bytes, size_t length,
         buf_free(&file->gathered);
 out:
     (void)pthread_mutex_unlock(&file->lock);
+    if (rc < 0)
+        diag(DIAG_WARNING, "%s%s: refused: %s", file->what, file->name, err_text(rc));
     return rc;
 }
 
@@ -73,5 +80,8 @@ int jsonfile_flush(struct jsonfile *file, uint64_t owner)
         rc = E_INVALID_JSON;
     }
     (void)pthread_mutex_unlock(&file->lock);
+    if (rc < 0)
+        diag(DIAG_WARNING, "%s%s: refused: closed before the JSON value was complete",
+             file->what, file->name);
     return rc;
 }

@@ -19,7 +19,9 @@
 
 struct jsonfile;
 
-struct jsonfile *jsonfile_new(void);       /* NULL: no memory */
+/* `what` (static) and `name` (copied) stand in front of a refusal in the log, which the
+ * errno alone does not explain. NULL: no memory. */
+struct jsonfile *jsonfile_new(const char *what, const char *name);
 void jsonfile_free(struct jsonfile *file); /* accepts NULL */
 
 /*

@@ -171,8 +171,9 @@ static void become_ready(struct group_shard *shard, const struct group_shard_env
     }
     shard->next_tick_ms = 0;
     tell_malformed(shard, env);
-    diag(DIAG_DEBUG, "%s-%d: %lld lines were read, %u groups", GROUPS_TOPIC,
-         shard->index, (long long)shard->load.lines, HASH_COUNT(shard->groups));
+    if (shard->load.lines > 0)
+        diag(DIAG_DEBUG, "%s-%d: %lld lines were read, %u groups", GROUPS_TOPIC,
+             shard->index, (long long)shard->load.lines, HASH_COUNT(shard->groups));
     group_shard_load_end(shard);
     shard->state = SHARD_READY;
 }

@@ -73,6 +73,9 @@ write_config() {
         [ "$(cat "$C")" = "$before" ] || fail "$json changed something"
     done
     run -0 grep -c no_such_key "$DAEMON_LOG"
+    # Each has a line there, also what is no JSON.
+    run -0 grep -c 'topic t.*refused' "$DAEMON_LOG"
+    assert_output 21
 }
 
 @test "keys that can't change: accepted as they are, refused otherwise" {
@@ -98,6 +101,8 @@ os.close(fd)'
     run -0 write_config '{"retention_ms": 5'
     assert_output EINVAL
     [ "$(setting t retention_ms)" = 604800000 ]
+    # A shell does not say what close() says.
+    run -0 grep 'config.json of topic t: refused: closed before' "$DAEMON_LOG"
 }
 
 @test "a value that can't be JSON any more is EINVAL in that write" {

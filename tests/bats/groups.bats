@@ -444,6 +444,7 @@ os.write(fd, b"1\n")'
     for text in '{"start": "never"}' '{"nothing": 1}' '[]' '3'; do
         run ! bash -c 'printf "%s" "$1" >"$G/config.json"' - "$text"
     done
+    run -0 grep 'group g: refused: start: never is unknown; allowed: earliest or latest' "$DAEMON_LOG"
     run -0 errno_of 'fd = os.open(MNT + "/groups/g/config.json", os.O_WRONLY)
 os.write(fd, b"{")
 os.close(fd)'

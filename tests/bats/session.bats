@@ -100,6 +100,8 @@ teardown() { end_mount; }
 
 @test "README's session gives what README says" {
     ln -s "$MNT" "$WORK/topicfs"
+    mkdir "$WORK/topicfs-data"
+    ln -s "$DAEMON_LOG" "$WORK/topicfs-data/topicfs.log"
     HOME=$WORK "$PYTHON" - "$REPOSITORY/README.md" <<'END'
 import re, subprocess, sys
 text = open(sys.argv[1]).read()

@@ -25,7 +25,7 @@ static void assert_value(cJSON *value, const char *key, int64_t expected)
 
 static void test_one_write(void **state)
 {
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     cJSON *value;
     (void)state;
     assert_int_equal(write_text(file, "{\"a\": 1}\n", ALICE, &value), 0);
@@ -37,7 +37,7 @@ static void test_one_write(void **state)
 static void test_many_writes(void **state)
 {
     static const char text[] = "\n {\"abc\" : 12, \"d\": [1, {\"e\": null}]}";
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     cJSON *value;
     (void)state;
     for (size_t i = 0; i < sizeof text - 2; i++) {
@@ -51,7 +51,7 @@ static void test_many_writes(void **state)
 
 static void test_several_values(void **state)
 {
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     cJSON *value;
     (void)state;
     assert_int_equal(write_text(file, "{\"a\":1}", ALICE, &value), 0);
@@ -68,7 +68,7 @@ static void test_several_values(void **state)
 
 static void test_malformed(void **state)
 {
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     cJSON *value;
     (void)state;
     assert_int_equal(write_text(file, "{\"a\":", ALICE, &value), 0);
@@ -85,7 +85,7 @@ static void test_malformed(void **state)
 
 static void test_incomplete_at_close(void **state)
 {
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     cJSON *value;
     (void)state;
     assert_int_equal(write_text(file, "{\"a\":", ALICE, &value), 0);
@@ -101,7 +101,7 @@ static void test_incomplete_at_close(void **state)
 
 static void test_too_long(void **state)
 {
-    struct jsonfile *file = jsonfile_new();
+    struct jsonfile *file = jsonfile_new("config.json of topic ", "t");
     static char spaces[512 * 1024];
     cJSON *value;
     (void)state;
