@@ -110,6 +110,20 @@ etcd_address() {
     echo "127.0.0.1:$client"
 }
 
+# restart_preloaded NODE LIBRARY [VARIABLE=VALUE...]: with a library from tests/fault/LIBRARY.c
+restart_preloaded() {
+    [ -e "$C/run/$2.so" ] ||
+        cc -shared -fPIC -D_GNU_SOURCE -o "$C/run/$2.so" "$REPOSITORY/tests/fault/$2.c"
+    "$CLUSTER" stop "$1"
+    env "LD_PRELOAD=$C/run/$2.so" "${@:3}" "$CLUSTER" start "$1"
+}
+
+# State changes of partition 0, as the store counts them.
+state_writes() { # TOPIC
+    ETCDCTL_API=3 etcdctl --endpoints "$(etcd_address)" -w json get \
+        "/topicfs/local/brokers/topics/$1/partitions/0/state" | jq -e '.kvs[0].version'
+}
+
 # What an operator writes to the files of cluster/admin, for partition 0 of a topic.
 reassign() { # TOPIC MOUNT REPLICAS: a list as in JSON
     printf '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":%s}]}\n' "$1" "$3" \
@@ -128,6 +142,12 @@ state_of() { # TOPIC KEY [MOUNT]
 led_by_other() { # TOPIC NODE MOUNT: another node than that leads
     local now
     now=$(state_of "$1" leader "$3") && [ "$now" -gt 0 ] && [ "$now" != "$2" ]
+}
+
+# For what is not to happen meanwhile.
+seconds_later() {
+    local until=$(($(now_ms) + $1 * 1000))
+    until [ "$(now_ms)" -ge "$until" ]; do sleep 0.1; done # the time itself is what is asked for
 }
 
 session_over() { # NODE MOUNT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The store and all other nodes hang. On the node that is left everything ends: with what it
-# knows, with an errno in time, or by Ctrl-C at once.
+# The store and all other nodes hang, or are killed. On the node that is left everything ends:
+# with what it knows, with an errno in time, or by Ctrl-C at once.
 load ../bats/helpers
 load cluster
 setup() {
@@ -25,6 +25,19 @@ leave_alone() {
 
 come_back() {
     kill -CONT "${HUNG[@]}"
+}
+
+# kill_others NODE: all processes but its own are killed; "up" starts them again.
+kill_others() {
+    local part
+    ME=$1
+    M=$C/n$1
+    for part in 1 2 3 etcd1; do
+        [ "$part" = "$ME" ] || kill -KILL "$(pid_of "$part")"
+    done
+    for part in 1 2 3 etcd1; do
+        [ "$part" = "$ME" ] || "$CLUSTER" kill "$part"
+    done
 }
 
 # ends_by_interrupt COMMAND...: Ctrl-C, once it waits, ends it within a second.
@@ -117,6 +130,26 @@ nothing_hangs_on() { # NODE
 
 @test "all others hang: on a follower, nothing does" {
     nothing_hangs_on "$FOLLOWER"
+}
+
+others_are_killed() { # all but NODE
+    echo first >>"$C/n$FOLLOWER/topics/t/0/log"
+    wait_for 10 same_everywhere t
+    kill_others "$1"
+    everything_ends first
+    run -0 within 60 "$CLUSTER" up 3
+    wait_for 30 all_in_sync t
+    echo last >>"$M/topics/t/0/log"
+    wait_for 10 grep -q last "$C/follow"
+    wait_for 10 same_everywhere t
+}
+
+@test "all others are killed: on the leader, nothing hangs" {
+    others_are_killed "$LEADER"
+}
+
+@test "all others are killed: on a follower, nothing hangs" {
+    others_are_killed "$FOLLOWER"
 }
 
 @test "a change that waits for the store ends by Ctrl-C" {

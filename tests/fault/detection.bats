@@ -125,12 +125,6 @@ moves_are_rare() {
     awk 'NR > 2 && $1 - last < 9000 { exit 1 } { last = $1 }' "$C/run/moves"
 }
 
-# For what is not to happen meanwhile.
-seconds_later() {
-    local until=$(($(now_ms) + $1 * 1000))
-    until [ "$(now_ms)" -ge "$until" ]; do sleep 0.1; done # the time itself is what is asked for
-}
-
 @test "a firewall between controller and leader: the leader moves once, not again soon" {
     fresh_refusing_cluster
     lead_elsewhere t
