@@ -30,7 +30,15 @@ enum mutation {
     MUTATE_SYNC_AS_STORED = 19,     /* fsync does not count who is about to join */
     MUTATE_SET_WHILE_READ = 20,     /* a user sets the offset of what members read */
     MUTATE_KEEP_OFFSETS = 21,       /* committed offsets outlive their topic */
-    MUTATE_LAST = MUTATE_KEEP_OFFSETS
+    MUTATE_COMPACT_UNCOMMITTED = 22,  /* compaction goes beyond the high watermark */
+    MUTATE_TOMBSTONE_AT_ONCE = 23,    /* a tombstone goes when it is compacted first */
+    MUTATE_TOMBSTONE_BEFORE_KEY = 24, /* it goes before what it deleted */
+    MUTATE_FORGET_PRODUCERS = 25,     /* a producer's last message is compacted away */
+    MUTATE_FORGET_EPOCHS = 26,        /* so is the message that begins an epoch */
+    MUTATE_HOLES_ARE_CLEAN = 27,      /* a log with holes is taken to be compacted */
+    MUTATE_FETCH_WHOLE = 28, /* a fetch from inside of a batch gets all of it */
+    MUTATE_TIME_FALLS = 29,  /* a batch may be older than the one before it */
+    MUTATE_LAST = MUTATE_TIME_FALLS
 };
 
 #ifdef TOPICFS_MUTATION

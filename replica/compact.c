@@ -66,7 +66,7 @@ static int read_header(struct source *source)
         return E_DAMAGED;
     if (rc != 0)
         return rc;
-    source->clean = !(header.flags & INDEX_UNCLEAN);
+    source->clean = compact_is_clean(header.flags);
     if (header.flags & INDEX_TOMBSTONES)
         source->tombstones_ms = header.created_ms + COMPACT_TOMBSTONE_MS;
     return 0;
@@ -86,7 +86,7 @@ static int sources_collect(struct log *log, int64_t high_watermark, struct sourc
         base_offset = view.segment->base_offset;
         bool whole = !(view.flags & (SEGMENT_DAMAGED | SEGMENT_GAP));
         bool closed =
-            (view.flags & SEGMENT_CLOSED) && view.end_offset <= high_watermark;
+            compact_takes(view.flags & SEGMENT_CLOSED, view.end_offset, high_watermark);
         if (closed)
             rc = whole ? sources_add(out, &view) : E_DAMAGED;
         if (!closed || rc != 0) {
@@ -142,11 +142,19 @@ struct last_message {
     UT_hash_handle hh;
 };
 
+/* A key of which a superseded message stays. */
+struct kept_key {
+    XXH128_hash_t hash;
+    UT_hash_handle hh;
+};
+
 struct compaction {
     const struct compact_params *params;
     struct sources sources;
     struct key_map *map;
     struct last_message *producers;
+    struct kept_key *kept_keys; /* second pass: of what it has come by */
+    int32_t last_epoch;         /* second pass: of the batch before; -1: none */
     int64_t stop_offset; /* from here on keys are not in the map: copied as it is */
     struct compact_writer writer;
     bool unclean;   /* the writer has come to stop_offset */
@@ -318,8 +326,6 @@ static int first_pass(struct compaction *compaction)
 /* ---- second pass: what stays --------------------------------------------------------
  */
 
-enum verdict { KEEP = 0, KEEP_TOMBSTONE, KEEP_SUPERSEDED, DROP };
-
 /* Whether the offset carries the last sequence of a producer that may come back. */
 // NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
 static bool is_last_of_producer(const struct compaction *compaction,
@@ -334,46 +340,64 @@ static bool is_last_of_producer(const struct compaction *compaction,
            compaction->params->now_ms - last->timestamp_ms <= PRODUCER_EXPIRY_MS;
 }
 
-static enum verdict judge(const struct compaction *compaction,
-                          const struct batch *batch, int64_t offset,
-                          const uint8_t *line, size_t length)
+static struct kept_key *kept_key_find(const struct compaction *compaction,
+                                      const XXH128_hash_t *hash)
+{
+    struct kept_key *kept = NULL;
+    HASH_FIND(hh, compaction->kept_keys, hash, sizeof *hash, kept);
+    return kept;
+}
+
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
+static int kept_key_add(struct compaction *compaction, const uint8_t *key,
+                        size_t length)
+{
+    const XXH128_hash_t hash = XXH3_128bits(key, length);
+    if (kept_key_find(compaction, &hash) != NULL)
+        return 0;
+    struct kept_key *kept = calloc(1, sizeof *kept);
+    if (kept == NULL)
+        return -ENOMEM;
+    kept->hash = hash;
+    HASH_ADD(hh, compaction->kept_keys, hash, sizeof kept->hash, kept);
+    return 0;
+}
+
+/* 0, or -ENOMEM. */
+static int judge(struct compaction *compaction, const struct batch *batch, uint32_t n,
+                 const uint8_t *line, size_t length, enum compact_verdict *out)
 {
     int64_t key = key_length(compaction, line, length);
-    if (key < 0)
-        return KEEP;
-    bool tombstone = (size_t)key + 2 == length;
-    bool gone = (batch->flags & BATCH_SUPERSEDED) ||
-                key_map_get(compaction->map, line, (size_t)key) > offset ||
-                (tombstone && (batch->flags & BATCH_TOMBSTONES) &&
-                 compaction->params->now_ms >= batch->delete_at_ms);
-    if (gone)
-        return is_last_of_producer(compaction, batch, offset) ? KEEP_SUPERSEDED : DROP;
-    return tombstone ? KEEP_TOMBSTONE : KEEP;
+    struct compact_message message = {
+        .offset = batch->base_offset + n,
+        .keyed = key >= 0,
+        .first_of_epoch = n == 0 && batch->leader_epoch > compaction->last_epoch,
+    };
+    if (key >= 0) {
+        message.tombstone = (size_t)key + 2 == length;
+        message.last_of_key = key_map_get(compaction->map, line, (size_t)key);
+        message.last_of_producer =
+            is_last_of_producer(compaction, batch, message.offset);
+    }
+    if (message.tombstone) {
+        const XXH128_hash_t hash = XXH3_128bits(line, (size_t)key);
+        message.earlier_key_stays = kept_key_find(compaction, &hash) != NULL;
+    }
+    *out = compact_judge(batch, &message, compaction->params->now_ms);
+    return *out == COMPACT_KEEP_SUPERSEDED ? kept_key_add(compaction, line, (size_t)key)
+                                           : 0;
 }
 
 /* Hands `count` messages of the batch, from the n-th on, to the writer. */
 static int write_run(struct compaction *compaction, const struct batch *batch,
                      uint32_t n, uint32_t count, size_t from, size_t end,
-                     enum verdict verdict)
+                     enum compact_verdict verdict)
 {
-    struct batch run = *batch;
-    if (count == 0 || verdict == DROP)
+    struct batch run;
+    if (count == 0 || verdict == COMPACT_DROP)
         return 0;
-    run.base_offset += n;
-    run.message_count = count;
+    compact_part(batch, n, count, verdict, compaction->params->now_ms, &run);
     run.length = (uint32_t)(end - from);
-    run.flags = 0;
-    run.delete_at_ms = 0;
-    if (run.producer_id >= 0)
-        run.base_sequence = producer_sequence_after(batch->base_sequence, n);
-    if (verdict == KEEP_SUPERSEDED)
-        run.flags = BATCH_SUPERSEDED;
-    if (verdict == KEEP_TOMBSTONE) {
-        run.flags = BATCH_TOMBSTONES;
-        run.delete_at_ms = (batch->flags & BATCH_TOMBSTONES)
-                               ? batch->delete_at_ms
-                               : compaction->params->now_ms + COMPACT_TOMBSTONE_MS;
-    }
     return compact_writer_add(&compaction->writer, &run, compaction->bytes + from);
 }
 
@@ -389,13 +413,13 @@ static int copy_rest(struct compaction *compaction, const struct batch *batch,
     compaction->unclean = true;
     return rc != 0 ? rc
                    : write_run(compaction, batch, n, batch->message_count - n, from,
-                               batch->length, KEEP);
+                               batch->length, COMPACT_KEEP);
 }
 
 static int filter(struct compaction *compaction, const struct batch *batch)
 {
     const uint8_t *bytes = compaction->bytes;
-    enum verdict before = DROP;
+    enum compact_verdict before = COMPACT_DROP;
     uint32_t run = 0; /* the first message of the run */
     size_t from = 0;  /* its first byte */
     size_t at = 0;
@@ -409,8 +433,9 @@ static int filter(struct compaction *compaction, const struct batch *batch)
             rc = write_run(compaction, batch, run, i - run, from, at, before);
             return rc != 0 ? rc : copy_rest(compaction, batch, i, at);
         }
-        enum verdict now = judge(compaction, batch, offset, bytes + at, length);
-        if (now != before) {
+        enum compact_verdict now;
+        rc = judge(compaction, batch, i, bytes + at, length, &now);
+        if (rc == 0 && now != before) {
             rc = write_run(compaction, batch, run, i - run, from, at, before);
             before = now;
             run = i;
@@ -418,6 +443,7 @@ static int filter(struct compaction *compaction, const struct batch *batch)
         }
         at += length;
     }
+    compaction->last_epoch = batch->leader_epoch;
     if (rc != 0)
         return rc;
     return write_run(compaction, batch, run, batch->message_count - run, from, at,
@@ -485,6 +511,13 @@ static void compaction_free(struct compaction *compaction)
         free(last);
         last = next;
     }
+    struct kept_key *kept = compaction->kept_keys;
+    HASH_CLEAR(hh, compaction->kept_keys);
+    while (kept != NULL) {
+        struct kept_key *next = kept->hh.next;
+        free(kept);
+        kept = next;
+    }
     key_map_free(compaction->map);
     free(compaction->bytes);
     sources_free(&compaction->sources);
@@ -516,8 +549,10 @@ static int run_passes(struct compaction *compaction, struct compact_result *out)
 
 int compact_run(const struct compact_params *params, struct compact_result *out)
 {
-    struct compaction compaction = {
-        .params = params, .stop_offset = INT64_MAX, .cuts = log_cuts(params->log)};
+    struct compaction compaction = {.params = params,
+                                    .last_epoch = -1,
+                                    .stop_offset = INT64_MAX,
+                                    .cuts = log_cuts(params->log)};
     *out = (struct compact_result){0};
     int rc = sources_collect(params->log, params->high_watermark, &compaction.sources);
     if (rc == 0 && compaction.sources.count > 0) {

@@ -15,7 +15,9 @@
  * batch, one small record per producer.
  *
  * A producer's last message stays for as long as the producer is remembered, also when
- * its key has a later one, so that its sequence can be read from the log.
+ * its key has a later one, so that its sequence can be read from the log. So does, for
+ * good, the message with which a leader epoch begins. What is decided about a message
+ * is in replica/compact_core.h.
  *
  * After Kafka's LogCleaner. Any thread; one compaction of a log at a time. Appends and
  * reads go on meanwhile; the append lock is taken for the switch only.
@@ -23,12 +25,9 @@
 #ifndef TOPICFS_COMPACT_H
 #define TOPICFS_COMPACT_H
 
-#include "replica/log.h"
+#include "replica/compact_core.h"
 
 #include <pthread.h>
-
-/* Kafka's delete.retention.ms: 24 hours. */
-enum { COMPACT_TOMBSTONE_MS = 24 * 60 * 60 * 1000 };
 
 /* Closed segments below the high watermark. */
 struct compact_look {

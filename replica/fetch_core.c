@@ -1,5 +1,7 @@
 #include "replica/fetch_core.h"
 
+#include "replica/producer_state.h"
+
 static bool observes(const struct fetch_request *request)
 {
     return request->acknowledged_offset == FETCH_OBSERVES;
@@ -179,6 +181,15 @@ bool fetch_replaces(const struct fetch_request *newer,
            (newer->broker_epoch != older->broker_epoch
                 ? newer->broker_epoch > older->broker_epoch
                 : newer->sequence > older->sequence);
+}
+
+bool fetch_rest(int64_t fetch_offset, struct batch *batch)
+{
+    if (fetch_offset <= batch->base_offset || MUTATION(MUTATE_FETCH_WHOLE)) {
+        return false;
+    }
+    producer_batch_rest(batch, (uint32_t)(fetch_offset - batch->base_offset));
+    return true;
 }
 
 void fetch_again(struct partition_core *core, const struct epoch_list *epochs,

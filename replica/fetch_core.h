@@ -73,6 +73,14 @@ bool fetch_may_hold(const struct fetch_request *request,
 bool fetch_replaces(const struct fetch_request *newer,
                     const struct fetch_request *older);
 
+/*
+ * What is given of the batch that holds the offset from which on is asked, which need
+ * not begin it: a follower that had its messages from a compacted log may end at any of
+ * them. false: all of it; true: `batch` is its rest, from that offset on; all but
+ * length, position and hash.
+ */
+bool fetch_rest(int64_t fetch_offset, struct batch *batch);
+
 /* The answer to a request that waited, by what is true now. It counts nothing. */
 void fetch_again(struct partition_core *core, const struct epoch_list *epochs,
                  int64_t log_start, const struct fetch_request *request,

@@ -1,6 +1,9 @@
 #include "replica/log_internal.h"
+
+#include "replica/compact_core.h"
 #include "replica/payload_hash.h"
 #include "replica/recover.h"
+#include "replica/stamp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -207,6 +210,9 @@ static bool must_roll(const struct log *log, const struct segment *active,
         return true;
     if (log->end.offset - active->base_offset > segment_offsets_max - 1)
         return true;
+    /* An election gave up its end, and now it is the last one. */
+    if ((active->flags & SEGMENT_CLEAN) && active->base_offset < log->end.offset)
+        return true;
     if (active->text_size == 0)
         return false;
     int64_t size = active->text_size + batch->length;
@@ -281,8 +287,7 @@ int log_append(struct log *log, struct batch *batch, const void *bytes)
     int rc = check_append(log, batch);
     if (rc != 0)
         return rc;
-    if (batch->timestamp_ms < log->last_timestamp_ms)
-        batch->timestamp_ms = log->last_timestamp_ms;
+    batch->timestamp_ms = stamp_next(log->last_timestamp_ms, batch->timestamp_ms);
     batch->payload_hash = XXH3_64bits(bytes, batch->length);
     if (must_roll(log, active_segment(log), batch))
         rc = log_roll(log);
@@ -290,6 +295,16 @@ int log_append(struct log *log, struct batch *batch, const void *bytes)
         return rc;
     batch->base_offset = log->end.offset;
     return append(log, batch, bytes, 0);
+}
+
+/* An empty segment at the log's end has the name that the new one is to have. */
+static int roll_before_hole(struct log *log, uint32_t index_flags)
+{
+    const struct segment *active = active_segment(log);
+    int rc = 0;
+    if (active != NULL && active->base_offset == log->end.offset)
+        rc = log_drop_segments(log, log->count - 1, log->count, true);
+    return rc != 0 ? rc : roll(log, true, index_flags);
 }
 
 int log_append_verbatim(struct log *log, struct batch *batch, const void *bytes)
@@ -304,12 +319,12 @@ int log_append_verbatim(struct log *log, struct batch *batch, const void *bytes)
         return rc;
     const struct segment *active = active_segment(log);
     bool hole = batch->base_offset > log->end.offset;
-    uint32_t index_flags = hole ? INDEX_COMPACTED : 0;
+    uint32_t index_flags = compact_flags_behind(hole);
     /* Only a segment that is marked as compacted may have holes. */
     if (must_roll(log, active, batch) ||
         last - active->base_offset > segment_offsets_max - 1 ||
         (hole && !(active->flags & SEGMENT_COMPACTED)))
-        rc = roll(log, true, index_flags);
+        rc = roll_before_hole(log, index_flags);
     return rc != 0 ? rc : append(log, batch, bytes, index_flags);
 }
 

@@ -1,4 +1,5 @@
 #include "replica/log_internal.h"
+#include "replica/stamp.h"
 
 #include <string.h>
 
@@ -230,19 +231,17 @@ int log_find_offset(struct log *log, int64_t offset, const struct log_place *end
 
 /* ---- by time --------------------------------------------------------------- */
 
+/* [log->lock] */
+static int64_t last_time_of(const void *log, size_t i)
+{
+    return ((const struct log *)log)->segments[i]->last_timestamp_ms;
+}
+
 /* The first segment whose last message is at or after the time. */
 static int view_by_time(struct log *log, int64_t time_ms, struct segment_view *view)
 {
     pthread_mutex_lock(&log->lock);
-    size_t low = 0;
-    size_t high = log->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (log->segments[middle]->last_timestamp_ms < time_ms)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = stamp_search(last_time_of, log, log->count, time_ms);
     /* Damaged ones carry the time of what is before them, and hold nothing to find. */
     while (low < log->count && (log->segments[low]->entry_count == 0 ||
                                 (log->segments[low]->flags & SEGMENT_DAMAGED)))

@@ -1,3 +1,4 @@
+#include "replica/compact_core.h"
 #include "replica/log_internal.h"
 
 #include <endian.h>
@@ -238,6 +239,8 @@ static int load_fresh(struct log *log, int64_t base, struct segment *segment)
     disk->ops->close(disk, file);
     segment->text_size = text.size;
     segment->flags = SEGMENT_CLOSED | SEGMENT_COMPACTED;
+    if (rc == 0 && compact_is_clean(header.flags))
+        segment->flags |= SEGMENT_CLEAN;
     return rc;
 }
 

@@ -117,7 +117,7 @@ static int cut_segment(struct log *log, size_t i, int64_t offset)
     return rc != 0 ? rc : segment_cut(segment, cut.entry_count, cut.text_size);
 }
 
-/* Makes the beginning of segment i, which is damaged, the end. */
+/* Makes the beginning of segment i the end; its file goes. */
 static int cut_before(struct log *log, size_t i)
 {
     pthread_mutex_lock(&log->lock);
@@ -144,7 +144,15 @@ int log_truncate(struct log *log, int64_t offset)
     if (damaged && segment->base_offset != offset)
         return E_DAMAGED;
     uint64_t cuts = log->cuts;
-    int rc = damaged ? cut_before(log, (size_t)i) : cut_segment(log, (size_t)i, offset);
+    /* One that compaction wrote is not appended to, even if nothing is left in it. */
+    bool anew = (segment->flags & SEGMENT_CLEAN) && segment->base_offset == offset;
+    int rc = damaged || anew ? cut_before(log, (size_t)i)
+                             : cut_segment(log, (size_t)i, offset);
+    if (rc == 0 && anew && !damaged) {
+        rc = log_roll(log);
+        if (rc == -ENOSPC || rc == -EDQUOT)
+            rc = 0; /* the first append makes it */
+    }
     /* The table is ahead of the files: nothing may be appended until they are read
      * again. */
     if (rc != 0 && log->cuts != cuts) {

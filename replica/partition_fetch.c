@@ -1,8 +1,10 @@
 /* A leader's side of replication: fetches, forwarded batches, the in-sync replicas. */
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
+#include "replica/payload_hash.h"
 #include "replica/produce_core.h"
 
+#include <stdlib.h>
 #include <utlist.h>
 
 static int64_t log_start(struct partition *partition)
@@ -151,30 +153,94 @@ void partition_fetch_again(struct partition *partition,
 /* ---- batches ------------------------------------------------------------------------
  */
 
+static int read_range(struct partition *partition, int64_t position, size_t length,
+                      uint64_t rewrites, uint8_t *out)
+{
+    int64_t end = position + (int64_t)length;
+    int64_t at = position;
+    int rc = 0;
+    while (!rc && at < end) {
+        struct extent extent;
+        rc = log_read(partition->log, at, (size_t)(end - at), end, rewrites, &extent);
+        if (!rc && extent.length == 0) {
+            rc = E_DAMAGED;
+        }
+        rc = rc ? rc : extent_read(&extent, out + (at - position));
+        at += rc ? 0 : (int64_t)extent.length;
+        extent_release(&extent);
+    }
+    return rc;
+}
+
 struct choice {
+    struct partition *partition;
     struct fetch_batches *out;
+    int64_t offset; /* from which on is asked */
     int64_t log_end;
     size_t max_bytes;
     int error;
 };
 
+/* The bytes of a batch's rest, and their hash. */
+static int finish_rest(const struct choice *choice, struct batch *rest)
+{
+    struct log *log = choice->partition->log;
+    int64_t end = rest->position + (int64_t)rest->length;
+    struct log_bounds bounds;
+    struct log_place place;
+    log_bounds_get(log, &bounds);
+    int rc = log_find_offset(log, rest->base_offset, &bounds.end, &place);
+    if (rc) {
+        return rc;
+    }
+    if (place.offset != rest->base_offset || place.position <= rest->position ||
+        place.position >= end) {
+        return -EAGAIN; /* compacted meanwhile */
+    }
+    rest->position = place.position;
+    rest->length = (uint32_t)(end - place.position);
+    uint8_t *bytes = malloc(rest->length);
+    rc = bytes ? read_range(choice->partition, rest->position, rest->length,
+                            choice->out->rewrites, bytes)
+               : -ENOMEM;
+    if (!rc) {
+        rest->payload_hash = XXH3_64bits(bytes, rest->length);
+    }
+    free(bytes);
+    return rc;
+}
+
+/* What of the batch is sent: `sent`, its position still that in the log. */
+static int part_to_send(const struct choice *choice, const struct batch *batch,
+                        struct batch *sent)
+{
+    *sent = *batch;
+    return choice->out->count == 0 && fetch_rest(choice->offset, sent)
+               ? finish_rest(choice, sent)
+               : 0;
+}
+
 static int choose(void *arg, const struct batch *batch)
 {
     struct choice *choice = arg;
     struct fetch_batches *out = choice->out;
+    struct batch sent;
     if (batch->base_offset >= choice->log_end) {
         return 1;
     }
+    choice->error = part_to_send(choice, batch, &sent);
+    if (choice->error) {
+        return 1;
+    }
     if (out->count == 0) {
-        out->base_offset = batch->base_offset;
-        out->position = batch->position;
-    } else if (out->length + batch->length > choice->max_bytes ||
-               batch->position != out->position + (int64_t)out->length ||
-               batch->base_offset - out->base_offset > INT32_MAX) {
+        out->base_offset = sent.base_offset;
+        out->position = sent.position;
+    } else if (out->length + sent.length > choice->max_bytes ||
+               sent.position != out->position + (int64_t)out->length ||
+               sent.base_offset - out->base_offset > INT32_MAX) {
         return 1;
     }
     uint8_t entry[INDEX_ENTRY_BYTES];
-    struct batch sent = *batch;
     sent.position = (int64_t)out->length;
     index_entry_encode(&sent, out->base_offset, entry);
     choice->error = buf_add(&out->entries, entry, sizeof entry);
@@ -182,7 +248,7 @@ static int choose(void *arg, const struct batch *batch)
         return 1;
     }
     out->count++;
-    out->length += batch->length;
+    out->length += sent.length;
     return 0;
 }
 
@@ -190,8 +256,11 @@ int partition_fetch_choose(struct partition *partition,
                            const struct fetch_answer *answer, int64_t offset,
                            size_t max_bytes, struct fetch_batches *out)
 {
-    struct choice choice = {
-        .out = out, .log_end = answer->log_end, .max_bytes = max_bytes};
+    struct choice choice = {.partition = partition,
+                            .out = out,
+                            .offset = offset,
+                            .log_end = answer->log_end,
+                            .max_bytes = max_bytes};
     struct log_bounds bounds;
     *out = (struct fetch_batches){.base_offset = offset};
     buf_init(&out->entries, PEER_REPLY_MAX);
@@ -218,20 +287,8 @@ int partition_fetch_choose(struct partition *partition,
 int partition_fetch_read(struct partition *partition,
                          const struct fetch_batches *batches, uint8_t *out)
 {
-    int64_t end = batches->position + (int64_t)batches->length;
-    int64_t at = batches->position;
-    int rc = 0;
-    while (!rc && at < end) {
-        struct extent extent;
-        rc = log_read(partition->log, at, (size_t)(end - at), end, batches->rewrites,
-                      &extent);
-        if (!rc && extent.length == 0) {
-            rc = E_DAMAGED;
-        }
-        rc = rc ? rc : extent_read(&extent, out + (at - batches->position));
-        at += rc ? 0 : (int64_t)extent.length;
-        extent_release(&extent);
-    }
+    int rc = read_range(partition, batches->position, batches->length,
+                        batches->rewrites, out);
     if (!rc) {
         statistics_add(&partition->statistics.bytes_out, batches->length);
     }

@@ -63,7 +63,8 @@ void partition_fetch_again(struct partition *partition,
                            const struct fetch_request *request,
                            struct fetch_answer *answer);
 
-/* What of the log answers a fetch: whole batches, at least one if there is any. */
+/* What of the log answers a fetch: whole batches, at least one if there is any; of the
+ * first one the rest (fetch_rest) where the fetch begins inside of it. */
 struct fetch_batches {
     int64_t base_offset; /* that the entries count from */
     uint32_t count;

@@ -55,6 +55,15 @@ int32_t producer_sequence_after(int32_t sequence, uint32_t count)
     return (int32_t)(((int64_t)sequence + count) & INT32_MAX);
 }
 
+void producer_batch_rest(struct batch *batch, uint32_t n)
+{
+    batch->base_offset += n;
+    batch->message_count -= n;
+    if (batch->producer_id >= 0) {
+        batch->base_sequence = producer_sequence_after(batch->base_sequence, n);
+    }
+}
+
 static struct producer *find(const struct producer_state *state, int64_t id)
 {
     struct producer *producer = NULL;

@@ -47,6 +47,10 @@ size_t producer_state_count(const struct producer_state *state);
  */
 int32_t producer_sequence_after(int32_t sequence, uint32_t count);
 
+/* Takes the first n messages off the batch, which then begins with the next one's
+ * offset and sequence; all but length, position and hash. */
+void producer_batch_rest(struct batch *batch, uint32_t n);
+
 /*
  * A snapshot as bytes, for everything below `offset`, with a checksum; decode replaces
  * the state. 0, -ENOMEM, E_CORRUPT, E_NEWER_FORMAT.

@@ -1,4 +1,6 @@
 #include "replica/recover_segment.h"
+
+#include "replica/compact_core.h"
 #include "replica/verify.h"
 
 #include <stdlib.h>
@@ -43,6 +45,8 @@ static int load_header(struct recover_segment *found, int file)
     found->base_position = header.base_position;
     if (header.flags & INDEX_COMPACTED)
         found->segment->flags |= SEGMENT_COMPACTED;
+    if (compact_is_clean(header.flags))
+        found->segment->flags |= SEGMENT_CLEAN;
     return 0;
 }
 

@@ -38,6 +38,8 @@ enum segment_flag {
     SEGMENT_DAMAGED = 2,   /* not served at all */
     SEGMENT_COMPACTED = 4, /* offsets may have holes */
     SEGMENT_GAP = 8, /* stands for lost files: has none, takes one byte of position */
+    SEGMENT_CLEAN = 16, /* written by compaction, which need not look at its keys again:
+                         * nothing may be appended */
 };
 
 struct segment {

@@ -1,5 +1,6 @@
 #include "replica/check.h"
 #include "replica/compact.h"
+#include "replica/epochs.h"
 #include "replica/key_map.h"
 #include "replica/producer_state.h"
 #include "support/log_rig.h"
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <xxhash.h>
 
 enum { KEYS_MAX = 64, MESSAGES_MAX = 4000, LINE_MAX_BYTES = 64 };
 
@@ -31,13 +33,14 @@ struct rig {
     int64_t count;
     bool *present; /* what read_log() found */
     int64_t now_ms;
+    int32_t epoch;
     size_t map_bytes;
     pthread_mutex_t append_lock;
 };
 
 static void rig_make(struct rig *rig, uint64_t seed)
 {
-    *rig = (struct rig){.now_ms = 1000000, .map_bytes = KEY_MAP_BYTES / 64};
+    *rig = (struct rig){.now_ms = 1000000, .epoch = 3, .map_bytes = KEY_MAP_BYTES / 64};
     pthread_mutex_init(&rig->append_lock, NULL);
     log_rig_make(&rig->log, seed);
     rig->log.config.segment_bytes = 700;
@@ -62,7 +65,7 @@ static int append_text(struct rig *rig, const char *text, uint32_t lines,
     struct batch batch = {.message_count = lines,
                           .length = (uint32_t)strlen(text),
                           .timestamp_ms = rig->now_ms,
-                          .leader_epoch = 3,
+                          .leader_epoch = rig->epoch,
                           .base_sequence = sequence,
                           .producer_id = producer_id};
     return log_append(rig->log.log, &batch, text);
@@ -166,7 +169,7 @@ static int read_batch(void *arg, const struct batch *batch)
         from += strlen(line);
     }
     assert_int_equal(from - text, batch->length);
-    assert_int_equal(batch->leader_epoch, 3);
+    assert_in_range(batch->leader_epoch, 3, rig->epoch);
     return 0;
 }
 
@@ -200,13 +203,15 @@ static bool is_last(const struct rig *rig, int64_t offset, int64_t end)
     return true;
 }
 
-/* Below `end` exactly the last ones; with `at_least`, those and perhaps others. */
+/* Below `end` exactly the last ones, and the first; with `at_least`, those and perhaps
+ * others. */
 static void assert_compacted(struct rig *rig, int64_t end, bool at_least)
 {
     read_log(rig);
     for (int64_t offset = 0; offset < rig->count; offset++) {
-        bool wanted =
-            rig->messages[offset].key < 0 || offset >= end || is_last(rig, offset, end);
+        /* With the first one the leader epoch begins. */
+        bool wanted = rig->messages[offset].key < 0 || offset == 0 || offset >= end ||
+                      is_last(rig, offset, end);
         if (wanted || !at_least)
             assert_int_equal(rig->present[offset], wanted);
     }
@@ -316,14 +321,15 @@ static void test_tombstones_stay_for_a_day(void **state)
     struct rig rig;
     struct compact_look look;
     rig_make(&rig, 3);
+    append_line(&rig, 9, false);
     append_line(&rig, 1, false);
     append_line(&rig, 1, true);
     append_line(&rig, 2, true);
     fill(&rig, 5, 100);
     (void)compact_all(&rig);
     read_log(&rig);
-    assert_false(rig.present[0]);
-    assert_true(rig.present[1] && rig.present[2]);
+    assert_false(rig.present[1]);
+    assert_true(rig.present[2] && rig.present[3]);
     assert_int_equal(compact_look(rig.log.log, rig.count, &look), 0);
     assert_int_equal(look.tombstones_ms, rig.now_ms + COMPACT_TOMBSTONE_MS);
     /* A later compaction does not begin their day anew. */
@@ -331,14 +337,139 @@ static void test_tombstones_stay_for_a_day(void **state)
     fill(&rig, 5, 100);
     (void)compact_all(&rig);
     read_log(&rig);
-    assert_true(rig.present[1] && rig.present[2]);
+    assert_true(rig.present[2] && rig.present[3]);
     rig.now_ms += 1;
     fill(&rig, 5, 100);
     (void)compact_all(&rig);
     read_log(&rig);
-    assert_false(rig.present[1]);
     assert_false(rig.present[2]);
+    assert_false(rig.present[3]);
     rig_remove(&rig);
+}
+
+/* The message with which an epoch begins stays, also when it is deleted; so does the
+ * tombstone, or the message would be the last of its key. */
+static void test_a_tombstone_stays_with_what_it_deleted(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_make(&rig, 3);
+    append_line(&rig, 1, false);
+    append_line(&rig, 1, true);
+    for (int day = 0; day < 3; day++) {
+        fill(&rig, 5, 100);
+        (void)compact_all(&rig);
+        read_log(&rig);
+        assert_true(rig.present[0] && rig.present[1]);
+        rig.now_ms += COMPACT_TOMBSTONE_MS + 1;
+    }
+    rig_remove(&rig);
+}
+
+static void assert_same_epochs(const struct epoch_list *a, const struct epoch_list *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        assert_int_equal(a->items[i].epoch, b->items[i].epoch);
+        assert_int_equal(a->items[i].offset, b->items[i].offset);
+    }
+}
+
+/* All of an epoch is superseded; where it began and ended is what tells whether another
+ * replica's log parts from this one. */
+static void test_epochs_can_be_read_as_before(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct epoch_list before = {0};
+    struct epoch_list after = {0};
+    rig_make(&rig, 3);
+    for (rig.epoch = 3; rig.epoch < 20; rig.epoch++) {
+        for (int i = 0; i < 3; i++)
+            append_random(&rig, 2);
+    }
+    fill(&rig, 0, 50);
+    fill(&rig, 1, 50);
+    assert_int_equal(epochs_build(&before, rig.log.log), 0);
+    for (int round = 0; round < 2; round++) {
+        (void)compact_all(&rig);
+        assert_int_equal(epochs_build(&after, rig.log.log), 0);
+        assert_same_epochs(&after, &before);
+        read_log(&rig);
+        fill(&rig, 1, 50);
+    }
+    epochs_free(&before);
+    epochs_free(&after);
+    rig_remove(&rig);
+}
+
+static void append_copy(struct rig *rig, const char *text, int64_t offset)
+{
+    struct batch batch = {.base_offset = offset,
+                          .message_count = 1,
+                          .length = (uint32_t)strlen(text),
+                          .timestamp_ms = rig->now_ms,
+                          .leader_epoch = rig->epoch,
+                          .base_sequence = -1,
+                          .producer_id = -1,
+                          .payload_hash = XXH3_64bits(text, strlen(text))};
+    assert_int_equal(log_append_verbatim(rig->log.log, &batch, text), 0);
+}
+
+static bool has_offset(struct rig *rig, int64_t offset)
+{
+    struct log_bounds bounds;
+    struct log_place place;
+    log_bounds_get(rig->log.log, &bounds);
+    assert_int_equal(log_find_offset(rig->log.log, offset, &bounds.end, &place), 0);
+    return place.offset == offset;
+}
+
+/* What was copied from a compacted log has holes, but nobody has looked at its keys:
+ * what is deleted by then must not come back when the tombstone goes. */
+static void test_a_copy_with_holes_is_not_compacted_yet(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_make(&rig, 3);
+    append_copy(&rig, "first\t1\n", 0);
+    append_copy(&rig, "key\tvalue\n", 10);
+    append_copy(&rig, "key\t\n", 11);
+    rig.count = 12;
+    for (int day = 0; day < 3; day++) {
+        for (int i = 0; i < 100; i++)
+            append_copy(&rig, "other\tvalue\n", rig.count++);
+        assert_true(day == 2 || has_offset(&rig, 11));
+        (void)compact_all(&rig);
+        assert_false(has_offset(&rig, 10));
+        rig.now_ms += COMPACT_TOMBSTONE_MS + 1;
+    }
+    assert_false(has_offset(&rig, 11));
+    rig_remove(&rig);
+}
+
+/* An election may give up what was compacted. What comes then was not. */
+static void test_nothing_is_appended_to_what_compaction_wrote(void **state)
+{
+    (void)state;
+    struct log_bounds bounds;
+    for (int64_t cut = 1; cut >= 0; cut--) {
+        struct rig rig;
+        struct compact_look look;
+        rig_make(&rig, 3);
+        append_line(&rig, 1, false);
+        fill(&rig, 5, 100);
+        (void)compact_all(&rig);
+        assert_int_equal(log_truncate(rig.log.log, cut), 0);
+        rig.count = cut;
+        fill(&rig, 5, 100);
+        assert_int_equal(compact_look(rig.log.log, rig.count, &look), 0);
+        assert_true(look.dirty_bytes > 0);
+        assert_compacted(&rig, compact_all(&rig), false);
+        log_bounds_get(rig.log.log, &bounds);
+        assert_int_equal(bounds.end.offset, cut + 100);
+        rig_remove(&rig);
+    }
 }
 
 static int add_to_state(void *arg, const struct batch *batch)
@@ -351,6 +482,7 @@ static void test_producers_keep_their_sequence(void **state)
     (void)state;
     struct rig rig;
     rig_make(&rig, 3);
+    append_line(&rig, 9, false);
     for (int i = 0; i < 3; i++) {
         make_message(&rig, 1, false);
         make_message(&rig, 2, false);
@@ -372,15 +504,15 @@ static void test_producers_keep_their_sequence(void **state)
                      PRODUCER_OUT_OF_ORDER);
     producer_state_free(producers);
     read_log(&rig);
-    assert_true(rig.present[5]);
-    for (int i = 0; i < 5; i++)
+    assert_true(rig.present[6]);
+    for (int i = 1; i < 6; i++)
         assert_false(rig.present[i]);
     /* The producer is forgotten after a day, and its message goes. */
     rig.now_ms += PRODUCER_EXPIRY_MS + 1;
     fill(&rig, 1, 100);
     (void)compact_all(&rig);
     read_log(&rig);
-    assert_false(rig.present[5]);
+    assert_false(rig.present[6]);
     rig_remove(&rig);
 }
 
@@ -627,6 +759,10 @@ int main(void)
         cmocka_unit_test(test_only_below_the_high_watermark),
         cmocka_unit_test(test_views_from_before),
         cmocka_unit_test(test_tombstones_stay_for_a_day),
+        cmocka_unit_test(test_a_tombstone_stays_with_what_it_deleted),
+        cmocka_unit_test(test_epochs_can_be_read_as_before),
+        cmocka_unit_test(test_a_copy_with_holes_is_not_compacted_yet),
+        cmocka_unit_test(test_nothing_is_appended_to_what_compaction_wrote),
         cmocka_unit_test(test_producers_keep_their_sequence),
         cmocka_unit_test(test_a_crash_at_each_step),
         cmocka_unit_test(test_an_error_at_each_step),

@@ -261,6 +261,33 @@ static void test_a_patient_follower_is_kept_for_a_watermark_alone(void **state)
     epochs_free(&rig.epochs);
 }
 
+static void test_a_fetch_may_begin_inside_of_a_batch(void **state)
+{
+    (void)state;
+    const struct batch whole = {.base_offset = 10,
+                                .message_count = 5,
+                                .leader_epoch = 3,
+                                .producer_id = 7,
+                                .base_sequence = INT32_MAX - 1,
+                                .flags = BATCH_TOMBSTONES,
+                                .delete_at_ms = 99};
+    struct batch rest = whole;
+    assert_false(fetch_rest(10, &rest));
+    assert_false(fetch_rest(9, &rest)); /* behind a hole */
+    assert_memory_equal(&rest, &whole, sizeof rest);
+    assert_true(fetch_rest(13, &rest));
+    assert_int_equal(rest.base_offset, 13);
+    assert_int_equal(rest.message_count, 2);
+    assert_int_equal(rest.base_sequence, 1);
+    assert_int_equal(rest.leader_epoch, 3);
+    assert_int_equal(rest.flags, BATCH_TOMBSTONES);
+    assert_int_equal(rest.delete_at_ms, 99);
+    rest = whole;
+    rest.producer_id = rest.base_sequence = -1;
+    assert_true(fetch_rest(14, &rest));
+    assert_int_equal(rest.base_sequence, -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_below_the_start_it_begins_anew),
         cmocka_unit_test(test_caught_up_as_of_the_previous_fetch),
         cmocka_unit_test(test_a_parked_fetch_is_judged_again),
+        cmocka_unit_test(test_a_fetch_may_begin_inside_of_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

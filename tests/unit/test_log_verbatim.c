@@ -117,10 +117,31 @@ static void test_restart_goes_anywhere(void **state)
     }
 }
 
+/* A copy that is made anew, of a log whose first messages compaction took. */
+static void test_a_hole_at_the_start(void **state)
+{
+    struct log_rig *rig = *state;
+    static const int64_t starts[] = {0, 7};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t flushed = 0;
+        assert_int_equal(log_restart(rig->log, starts[i]), 0);
+        assert_int_equal(append(rig, starts[i] + 5, "a\n", 1), 0);
+        assert_int_equal(append(rig, starts[i] + 6, "b\n", 1), 0);
+        assert_int_equal(log_flush(rig->log, &flushed), 0);
+        rig->log_start_offset = starts[i];
+        log_rig_close(rig);
+        assert_int_equal(log_rig_open(rig, LOG_PROCESS_CRASHED), 0);
+        assert_batch(rig, starts[i] + 5, "a\n", 1);
+        assert_batch(rig, starts[i] + 6, "b\n", 1);
+    }
+    assert_int_equal(rig->damage_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_holes_survive, make_rig, remove_rig),
+        cmocka_unit_test_setup_teardown(test_a_hole_at_the_start, make_rig, remove_rig),
         cmocka_unit_test_setup_teardown(test_restart_goes_anywhere, make_rig,
                                         remove_rig),
     };

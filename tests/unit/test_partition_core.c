@@ -236,9 +236,26 @@ static void test_outcomes_belong_to_their_epoch(void **state)
     assert_int_equal(core_outcome(&core, ACKS_ALL, 6, 5), E_NOT_LEADER);
 }
 
+/* Compaction leaves holes, also where retention takes old messages, too. */
+static void test_which_policies_leave_holes(void **state)
+{
+    (void)state;
+    struct partition_core core = {0};
+    struct topic_config config = {.cleanup_policy = CLEANUP_DELETE};
+    core_configure(&core, &config);
+    assert_false(core.compacted);
+    config.cleanup_policy = CLEANUP_COMPACT;
+    core_configure(&core, &config);
+    assert_true(core.compacted);
+    config.cleanup_policy = CLEANUP_DELETE | CLEANUP_COMPACT;
+    core_configure(&core, &config);
+    assert_true(core.compacted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_which_policies_leave_holes),
         cmocka_unit_test(test_alone_commits_what_is_flushed),
         cmocka_unit_test(test_without_flush_the_page_cache_counts),
         cmocka_unit_test(test_high_watermark_is_the_least_of_the_isr),

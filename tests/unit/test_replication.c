@@ -1,6 +1,8 @@
 /* Whole nodes that replicate to each other over HTTP. */
 #include "replica/broker_internal.h"
+#include "replica/index.h"
 #include "replica/partition_replica.h"
+#include "replica/payload_hash.h"
 #include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
@@ -76,6 +78,35 @@ static void test_a_stream_and_its_end(void **state)
     assert_true(partition_wait_cancel(other, &waiter));
     assert_false(is_patient(other)); /* it may come back */
     partition_unref(other);
+    partition_unref(partition);
+}
+
+/* A follower that had its messages from a compacted log may end at any of them. */
+static void test_a_fetch_from_inside_of_a_batch(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_topic(rig, "t", "{\"replication_factor\":3}");
+    int leader = replica_rig_leader(rig, 1, "t", -1);
+    struct partition *partition = replica_rig_partition(rig, leader, "t");
+    assert_int_equal(node_append(partition, "one\ntwo\nthree\n", NULL), 0);
+    assert_int_equal(node_append(partition, "four\n", NULL), 0);
+    const struct fetch_answer answer = {.kind = FETCH_DATA, .log_end = 4};
+    struct fetch_batches batches;
+    struct batch batch;
+    uint8_t bytes[64];
+    assert_int_equal(partition_fetch_choose(partition, &answer, 1, 1000, &batches), 0);
+    assert_int_equal(batches.count, 2);
+    assert_int_equal(batches.base_offset, 1);
+    assert_int_equal(batches.length, strlen("two\nthree\nfour\n"));
+    assert_int_equal(partition_fetch_read(partition, &batches, bytes), 0);
+    assert_memory_equal(bytes, "two\nthree\nfour\n", batches.length);
+    assert_int_equal(
+        index_entry_decode((const uint8_t *)batches.entries.data, 1, &batch), 0);
+    assert_int_equal(batch.base_offset, 1);
+    assert_int_equal(batch.message_count, 2);
+    assert_int_equal(batch.length, strlen("two\nthree\n"));
+    assert_true(batch.payload_hash == XXH3_64bits(bytes, batch.length));
+    buf_free(&batches.entries);
     partition_unref(partition);
 }
 
@@ -650,6 +681,8 @@ int main(void)
                                         replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_a_stream_and_its_end, replica_rig_setup,
                                         replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_fetch_from_inside_of_a_batch,
+                                        replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_failover_and_return, replica_rig_setup,
                                         replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_dead_processes_are_noticed,
