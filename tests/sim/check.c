@@ -1,39 +1,11 @@
 #include "tests/sim/check.h"
 
+#include "tests/sim/check_private.h"
 #include "tests/sim/client.h"
 #include "tests/sim/fault.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { EPOCHS_MAX = 4096 };
-
-struct owner {
-    int32_t node; /* id; 0: nobody yet */
-    int64_t broker_epoch;
-};
-
-/* What was ever committed in a topic, as the first replica saw it whose high watermark
- * passed it. */
-struct registry {
-    uint32_t topic_id;
-    struct simlog committed;
-    int32_t lossy_epoch;
-    uint32_t owner_count;
-    struct owner owners[EPOCHS_MAX];
-};
-
-struct check {
-    struct registry slots[SLOTS_MAX];
-    int64_t deposed_ms[NODES_MAX]; /* by fast detection; -1: never */
-    struct {
-        uint32_t topic_id;
-        int64_t at_ms;     /* -1: never */
-    } moved[SLOTS_MAX];    /* for that */
-    int64_t *committed_at; /* by payload: base offset + 1 */
-    uint32_t payloads;
-    struct world *world;
-};
 
 struct check *check_new(void)
 {
@@ -47,7 +19,8 @@ struct check *check_new(void)
 void check_free(struct check *check)
 {
     for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
-        free(check->slots[slot].committed.batches);
+        simlog_free(&check->slots[slot].committed);
+        free(check->slots[slot].expired);
     }
     free(check->committed_at);
     free(check);
@@ -59,7 +32,12 @@ static void begin_topic(struct registry *registry, uint32_t topic_id)
     registry->owner_count = 0;
     registry->topic_id = topic_id;
     registry->lossy_epoch = -1;
-    simlog_create(&registry->committed, topic_id);
+    simlog_create(&registry->committed, topic_id, 0);
+    registry->excused_to = 0;
+    if (registry->expired) {
+        memset(registry->expired, 0, (size_t)registry->expired_allocated);
+    }
+    check_renew_latest(registry);
 }
 
 void check_reset(struct check *check)
@@ -100,7 +78,28 @@ static int64_t *committed_at(struct check *check, uint32_t payload)
 static bool same(const struct simbatch *a, const struct simbatch *b)
 {
     return a->base_offset == b->base_offset && a->payload == b->payload &&
-           a->message_count == b->message_count && a->leader_epoch == b->leader_epoch;
+           a->message_count == b->message_count && a->leader_epoch == b->leader_epoch &&
+           a->first == b->first && a->timestamp_ms == b->timestamp_ms;
+}
+
+/* Does the log have the committed batch, as far as it lies in [from, to)? -1: yes; else
+ * an offset that is not as it must be. */
+static int64_t differs(const struct world *world, const struct registry *registry,
+                       const struct simbatch *committed, const struct simlog *log,
+                       bool on_disk, int64_t from, int64_t to)
+{
+    uint32_t limit = on_disk ? log->flushed : log->count;
+    int64_t end = on_disk ? simlog_flushed_end(log) : simlog_end(log);
+    for (uint32_t n = 0; n < committed->message_count; n++) {
+        int64_t offset = committed->base_offset + n;
+        enum held held = check_held(log, limit, committed, n);
+        bool good = held == HELD || (held == HELD_NOT && world->compacts &&
+                                     check_may_lack(registry, end, committed, n));
+        if (offset >= from && offset < to && !good) {
+            return offset;
+        }
+    }
+    return -1;
 }
 
 /* ---- committed messages are where they must be --------------------------------------
@@ -132,14 +131,20 @@ static void complete(struct world *world, int32_t slot, int32_t id, int64_t from
     uint32_t j = simlog_find(log, from);
     uint32_t limit = flush_ack ? log->flushed : log->count;
     for (; i < committed->count && committed->batches[i].base_offset < to; i++, j++) {
-        if (j >= limit || !same(&committed->batches[i], &log->batches[j])) {
+        const struct simbatch *batch = &committed->batches[i];
+        if (j < limit && same(batch, &log->batches[j])) {
+            continue;
+        }
+        int64_t bad = differs(world, registry, batch, log, flush_ack, from, to);
+        if (bad >= 0) {
             world_violation(
                 world,
                 "p%d: n%d is in sync or eligible and lacks the committed offset %lld%s",
-                slot, id, (long long)committed->batches[i].base_offset,
+                slot, id, (long long)bad,
                 j >= limit && j < log->count ? " on its disk" : "");
             return;
         }
+        j = simlog_find(log, simlog_batch_end(committed, i)) - 1;
     }
 }
 
@@ -182,47 +187,90 @@ void check_log_shrunk(struct node *node, int32_t slot)
 static void compare(struct world *world, const struct node *node, int32_t slot,
                     int64_t from, int64_t to)
 {
-    const struct simlog *committed = &world->check->slots[slot].committed;
+    const struct registry *registry = &world->check->slots[slot];
+    const struct simlog *committed = &registry->committed;
     const struct simlog *log = &node->logs[slot];
     from = from < log->log_start ? log->log_start : from;
     from = from < committed->log_start ? committed->log_start : from;
     uint32_t i = simlog_find(committed, from);
     uint32_t j = simlog_find(log, from);
     for (; i < committed->count && committed->batches[i].base_offset < to; i++, j++) {
-        if (j >= log->count || !same(&committed->batches[i], &log->batches[j])) {
+        const struct simbatch *batch = &committed->batches[i];
+        if (j < log->count && same(batch, &log->batches[j])) {
+            continue;
+        }
+        int64_t bad = differs(world, registry, batch, log, false, from, to);
+        if (bad >= 0) {
             world_violation(world,
                             "p%d: n%d shows another message at offset %lld than was "
                             "committed",
-                            slot, node_id(node),
-                            (long long)committed->batches[i].base_offset);
+                            slot, node_id(node), (long long)bad);
             return;
         }
+        j = simlog_find(log, simlog_batch_end(committed, i)) - 1;
     }
+}
+
+/* What the log has at `end`, which is where a batch that was appended begins; but in a
+ * log that an election gave up a part of, compaction may have worked. */
+static bool next_committed(struct world *world, const struct registry *registry,
+                           const struct simlog *log, int64_t end, int64_t to,
+                           struct simbatch *out)
+{
+    uint32_t i = simlog_find(log, end);
+    if (i < log->count && log->batches[i].base_offset == end) {
+        *out = log->batches[i];
+        return true;
+    }
+    if (!world->compacts || registry->lossy_epoch < 0) {
+        return false;
+    }
+    const struct simbatch *within = simlog_at(log, end);
+    int64_t next = i < log->count && log->batches[i].base_offset < to
+                       ? log->batches[i].base_offset
+                       : to;
+    *out =
+        (struct simbatch){.base_offset = end, .message_count = (uint32_t)(next - end)};
+    if (within) {
+        struct batch rest;
+        *out = *within;
+        simbatch_decode(within, &rest);
+        producer_batch_rest(&rest, (uint32_t)(end - within->base_offset));
+        simbatch_encode(&rest, out);
+    }
+    return true;
 }
 
 static void extend(struct world *world, const struct node *node, int32_t slot,
                    int64_t to)
 {
-    struct simlog *committed = &world->check->slots[slot].committed;
+    struct registry *registry = &world->check->slots[slot];
+    struct simlog *committed = &registry->committed;
     const struct simlog *log = &node->logs[slot];
     int64_t end = simlog_end(committed);
-    for (uint32_t i = simlog_find(log, end); end < to; i++) {
-        if (i >= log->count || log->batches[i].base_offset != end) {
+    while (end < to) {
+        struct simbatch batch;
+        if (!next_committed(world, registry, log, end, to, &batch)) {
             world_violation(world, "p%d: n%d has a gap at offset %lld", slot,
                             node_id(node), (long long)end);
             return;
         }
-        int64_t *at = committed_at(world->check, log->batches[i].payload);
-        if (*at) {
+        int64_t *at = committed_at(world->check, batch.payload);
+        if (*at && batch.first == 0 && batch.payload) {
             world_violation(world, "p%d: a batch is stored twice, at %lld and %lld",
                             slot, (long long)*at - 1, (long long)end);
             return;
         }
-        *at = end + 1;
-        simlog_append(committed, &log->batches[i]);
+        *at = batch.first == 0 ? end + 1 : *at;
+        simlog_append(committed, &batch);
         end = simlog_end(committed);
+        if (!batch.payload && end > registry->excused_to) {
+            registry->excused_to = end;
+        }
+        check_note_latest(registry, &batch);
     }
-    if (end != to) {
+    bool excused = world->compacts && registry->lossy_epoch >= 0;
+    if (end != to && !excused) {
         world_violation(world, "p%d: n%d's high watermark %lld is inside of a batch",
                         slot, node_id(node), (long long)to);
     }
@@ -230,7 +278,7 @@ static void extend(struct world *world, const struct node *node, int32_t slot,
 
 /* Does the node still act on what was before the last possible loss? Then what it
  * commits is part of that loss. */
-static bool before_loss(const struct node *node, int32_t slot)
+bool check_before_loss(const struct node *node, int32_t slot)
 {
     const struct registry *registry = &node->world->check->slots[slot];
     return node->replicas[slot].topic_id != registry->topic_id ||
@@ -246,7 +294,7 @@ void check_high_watermark(struct node *node, int32_t slot, int64_t before)
         world_violation(world, "p%d: n%d's high watermark fell from %lld to %lld", slot,
                         node_id(node), (long long)before, (long long)after);
     }
-    if (before_loss(node, slot)) {
+    if (check_before_loss(node, slot)) {
         return;
     }
     int64_t end = simlog_end(&registry->committed);
@@ -262,7 +310,7 @@ void check_high_watermark(struct node *node, int32_t slot, int64_t before)
 void check_acknowledged(struct node *node, int32_t slot, const struct waiter *waiter)
 {
     struct world *world = node->world;
-    if (before_loss(node, slot)) {
+    if (check_before_loss(node, slot)) {
         return;
     }
     if (*committed_at(world->check, waiter->payload) != waiter->base_offset + 1) {
@@ -283,7 +331,7 @@ void check_synced(struct node *node, int32_t slot, int64_t end)
     if (!world->store.entries[KEY_PARTITION + slot].present) {
         return; /* the topic is deleted; others may know already */
     }
-    if (before_loss(node, slot) || state->leader != node_id(node) ||
+    if (check_before_loss(node, slot) || state->leader != node_id(node) ||
         state->leader_epoch != node->replicas[slot].core.leader_epoch) {
         return;
     }
@@ -315,7 +363,7 @@ void check_leads(struct node *node, int32_t slot)
         registry->owner_count = (uint32_t)epoch + 1;
     }
     /* Before it heard of its election it may have followed the leader before. */
-    if (registry->lossy_epoch >= 0 && !before_loss(node, slot) &&
+    if (registry->lossy_epoch >= 0 && !check_before_loss(node, slot) &&
         node->logs[slot].log_start > simlog_end(&registry->committed)) {
         simlog_restart(&registry->committed, node->logs[slot].log_start, -1);
     }
@@ -338,6 +386,19 @@ void check_leads(struct node *node, int32_t slot)
 
 /* ---- the store ----------------------------------------------------------------------
  */
+
+/* Has the log, of which `limit` batches count, all of the batch that was committed? */
+static bool keeps(const struct world *world, const struct registry *registry,
+                  const struct simbatch *committed, const struct simlog *log,
+                  uint32_t at, uint32_t limit, int64_t log_end)
+{
+    if (!world->compacts) {
+        return at < limit && same(committed, &log->batches[at]);
+    }
+    int64_t end = committed->base_offset + committed->message_count;
+    return log->topic_id == registry->topic_id && end <= log_end &&
+           differs(world, registry, committed, log, limit < log->count, 0, end) < 0;
+}
 
 /* A leader was elected that may lack committed messages: what it lacks is lost, and
  * recorded as such. That is allowed only where the settings accept it. */
@@ -363,8 +424,14 @@ static void possible_loss(struct world *world, int32_t slot,
     uint32_t first = simlog_find(committed, from);
     uint32_t at = simlog_find(log, from);
     uint32_t kept = 0;
-    while (first + kept < committed->count && at + kept < limit &&
-           same(&committed->batches[first + kept], &log->batches[at + kept])) {
+    int64_t end = settings->flush_ack ? simlog_flushed_end(log) : simlog_end(log);
+    if (world->compacts && end > registry->excused_to) {
+        /* What it lacks may have been superseded by what is lost. */
+        registry->excused_to = end;
+    }
+    while (first + kept < committed->count &&
+           keeps(world, registry, &committed->batches[first + kept], log, at + kept,
+                 limit, end)) {
         kept++;
     }
     for (uint32_t i = 0; i < committed->count; i++) {
@@ -381,6 +448,8 @@ static void possible_loss(struct world *world, int32_t slot,
     committed->count = kept;
     committed->flushed = 0;
     committed->log_start = kept ? from : start;
+    committed->end = kept ? simlog_batch_end(committed, kept - 1) : start;
+    check_renew_latest(registry);
     registry->lossy_epoch = state->lossy_epoch;
 }
 

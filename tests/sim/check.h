@@ -22,6 +22,15 @@ void check_log_shrunk(struct node *node, int32_t slot);
 void check_acknowledged(struct node *node, int32_t slot, const struct waiter *waiter);
 /* A user of the leader was told that everything below `end` is durable. */
 void check_synced(struct node *node, int32_t slot, int64_t end);
+/* The batch is about to be appended to the node's log. */
+void check_times(const struct node *node, int32_t slot, const struct simbatch *batch);
+/* A batch that the leader gave can't be appended. */
+void check_refused(const struct node *node, int32_t slot, const struct batch *batch);
+/* Now and then: what is found by its time in a replica's log? */
+void check_look_up(const struct node *node, int32_t slot);
+/* Compaction puts `batches` in the place of what a replica's log has below `end`. */
+void check_compaction(const struct node *node, int32_t slot,
+                      const struct simbatch *batches, uint32_t count, int64_t end);
 /* The store took a transaction. */
 void check_commit(struct world *world, const struct transaction *transaction,
                   const struct leadership before[SLOTS_MAX]);

@@ -34,6 +34,14 @@ void fault_profile(struct world *world)
         profile->give_up_ms = prng_between(prng, 1500, 3000);
         profile->retention_ms = profile->give_up_ms + LATEST_MS;
     }
+    if (world->compacts) {
+        profile->roll_at = 1 + prng_below(prng, 6);
+        profile->compact = 20 + prng_below(prng, 200);
+        profile->map_full = prng_below(prng, 2) ? 0 : prng_below(prng, 500);
+        profile->tombstone_ms = prng_between(prng, 500, 6000);
+        /* Longer than any retry is on its way, by any clock. */
+        profile->producer_ms = profile->give_up_ms + LATEST_MS + 60000;
+    }
     /* Some worlds have all faults, most have a few, so that each has room. */
     profile->faults = prng_below(prng, 4) == 0
                           ? (1u << FAULT_COUNT) - 1

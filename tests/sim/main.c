@@ -1,8 +1,9 @@
 /*
- * Runs seeds: run --seeds N --first SEED [--groups | --soak] [--trace]
+ * Runs seeds: run --seeds N --first SEED [--compact | --groups | --soak] [--trace]
  *
- * Of the replication, with --groups of a consumer group, with --soak of a group whose
- * members come and go all the time on nodes that stay up.
+ * Of the replication, with --compact of topics that are compacted, with --groups of a
+ * consumer group, with --soak of a group whose members come and go all the time on
+ * nodes that stay up.
  *
  * Goes on after a violation; the last line has the counts; exits 1 if there was one.
  * With --stop it ends at the first, which is what the mutations need.
@@ -21,6 +22,7 @@ struct options {
     uint64_t seeds;
     bool trace;
     bool stop;
+    bool compact;
     bool groups;
     bool soak;
     bool expect; /* a violation is what is wanted: exits 0 with one, 1 without */
@@ -44,6 +46,8 @@ static bool parse(int argc, char **argv, struct options *options)
             i++;
         } else if (strcmp(argv[i], "--trace") == 0) {
             options->trace = true;
+        } else if (strcmp(argv[i], "--compact") == 0) {
+            options->compact = true;
         } else if (strcmp(argv[i], "--groups") == 0) {
             options->groups = true;
         } else if (strcmp(argv[i], "--soak") == 0) {
@@ -101,6 +105,7 @@ static void run_replication(const struct options *options, struct counts *counts
 {
     struct world *world = world_new();
 
+    world->compacts = options->compact;
     for (uint64_t i = 0; i < options->seeds; i++) {
         uint64_t seed = options->first + i;
         bool good = world_run(world, seed, options->trace);
@@ -110,8 +115,12 @@ static void run_replication(const struct options *options, struct counts *counts
         }
     }
     print_counts(options, counts);
-    (void)printf("%" PRIu64 " steps, %" PRIu64 " messages acknowledged\n", world->steps,
+    (void)printf("%" PRIu64 " steps, %" PRIu64 " messages acknowledged", world->steps,
                  world->messages_acknowledged);
+    if (options->compact) {
+        (void)printf(", %" PRIu64 " compacted away", world->messages_compacted);
+    }
+    (void)printf("\n");
     world_free(world);
 }
 
@@ -149,8 +158,8 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv, &options)) {
         (void)fprintf(stderr,
-                      "usage: run [--seeds N] [--first SEED] [--groups | --soak] "
-                      "[--trace] [--stop] [--expect-violation]\n");
+                      "usage: run [--seeds N] [--first SEED] [--compact | --groups | "
+                      "--soak] [--trace] [--stop] [--expect-violation]\n");
         return 2;
     }
     counts.begin = seconds();

@@ -34,7 +34,7 @@ void node_free(struct node *node)
 {
     node_reset(node);
     for (int32_t slot = 0; slot < SLOTS_MAX; slot++) {
-        free(node->logs[slot].batches);
+        simlog_free(&node->logs[slot]);
         producer_state_free(node->replicas[slot].producers);
     }
     free(node);

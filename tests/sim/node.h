@@ -5,6 +5,7 @@
  *
  *   node.c          life, session and registration, its view of the store
  *   node_replica.c  one partition: fetches, appends, flushes, produce requests
+ *   node_compact.c  compaction of its log
  *   node_control.c  the controller's part, and proposals of the ISR
  *   node_detect.c   fast detection
  */
@@ -151,6 +152,10 @@ static inline int64_t node_now(const struct node *node)
 {
     return world_ms(node->world) + node->clock_offset_ms;
 }
+static inline bool node_disk_full(const struct node *node)
+{
+    return node->disk_full_until_ms > world_ms(node->world);
+}
 static inline bool node_runs(const struct node *node)
 {
     return node->phase != PHASE_DOWN;
@@ -190,6 +195,9 @@ void replica_settle(struct node *node, int32_t slot);
 /* It was taken out by the state of this revision. */
 void replica_taken_out(struct node *node, int32_t slot, int64_t revision);
 void replica_offline(struct node *node, int32_t slot);
+
+/* node_compact.c */
+void replica_compact(struct node *node, int32_t slot);
 
 /* node_detect.c */
 void detect_view(struct node *node, uint32_t changed_keys);

@@ -1,6 +1,7 @@
 /* One partition on one node: what the threads around the decision code must do. */
 #include "tests/sim/node.h"
 
+#include "replica/stamp.h"
 #include "tests/sim/check.h"
 
 #include <stdlib.h>
@@ -34,14 +35,17 @@ static void rebuild(struct replica *replica, const struct simlog *log)
     rebuild_producers(replica, log);
 }
 
-static void configure(struct replica *replica, const struct partition_value *value)
+static void configure(struct node *node, int32_t slot)
 {
+    struct replica *replica = &node->replicas[slot];
+    const struct partition_value *value = settings(node, slot);
     struct topic_config config = {
         .min_insync_replicas = value->min_insync,
         .flush = value->flush_ack ? FLUSH_ACK : FLUSH_OS,
         .replica_lag_time_max_ms = value->lag_time_max_ms,
         .replica_lag_max_messages = value->lag_max_messages,
-        .cleanup_policy = CLEANUP_DELETE,
+        .cleanup_policy =
+            CLEANUP_DELETE | (node->world->compacts ? CLEANUP_COMPACT : 0),
     };
     core_configure(&replica->core, &config);
 }
@@ -67,7 +71,7 @@ void replica_open(struct node *node, int32_t slot)
      * is there came from the disk. */
     log->flushed = log->count;
     core_init(&replica->core, node_id(node), end, end, committed);
-    configure(replica, settings(node, slot));
+    configure(node, slot);
     rebuild(replica, log);
     if (log->damaged) {
         replica_offline(node, slot);
@@ -167,16 +171,12 @@ static void append(struct node *node, int32_t slot, const struct simbatch *simba
 {
     struct replica *replica = &node->replicas[slot];
     struct batch batch;
+    check_times(node, slot, simbatch);
     simlog_append(&node->logs[slot], simbatch);
     simbatch_decode(simbatch, &batch);
     (void)epochs_add(&replica->epochs, batch.leader_epoch, batch.base_offset);
     (void)producer_state_add(replica->producers, &batch);
     core_appended(&replica->core, batch.base_offset + batch.message_count);
-}
-
-static bool disk_full(const struct node *node)
-{
-    return node->disk_full_until_ms > world_ms(node->world);
 }
 
 static void take_cut(struct node *node, int32_t slot, int64_t offset)
@@ -211,11 +211,12 @@ static void take_data(struct node *node, int32_t slot, const struct message *mes
     struct replica *replica = &node->replicas[slot];
     struct simlog *log = &node->logs[slot];
     uint32_t appended = 0;
-    bool full = disk_full(node) && message->u.fetched.batch_count > 0;
+    bool full = node_disk_full(node) && message->u.fetched.batch_count > 0;
     for (uint32_t i = 0; !full && i < message->u.fetched.batch_count; i++) {
         struct batch batch;
         simbatch_decode(&message->u.fetched.batches[i], &batch);
         if (!follower_fits(&replica->core, &replica->epochs, &batch)) {
+            check_refused(node, slot, &batch);
             break;
         }
         append(node, slot, &message->u.fetched.batches[i]);
@@ -284,6 +285,27 @@ void replica_fetched(struct node *node, const struct message *message)
 /* ---- answering fetches, as leader ---------------------------------------------------
  */
 
+/* Of the log, from the offset on. */
+static uint32_t give(const struct simlog *log, int64_t offset, struct simbatch *out)
+{
+    uint32_t first = simlog_find(log, offset);
+    const struct simbatch *within = simlog_at(log, offset);
+    if (within && within->base_offset < offset) {
+        first--;
+    }
+    uint32_t count = log->count - first;
+    count = count > FETCH_BATCHES ? FETCH_BATCHES : count;
+    memcpy(out, &log->batches[first], count * sizeof log->batches[0]);
+    if (count) {
+        struct batch rest;
+        simbatch_decode(&out[0], &rest);
+        if (fetch_rest(offset, &rest)) {
+            simbatch_encode(&rest, &out[0]);
+        }
+    }
+    return count;
+}
+
 static void answer_fetch(struct node *node, int32_t slot, int32_t to,
                          uint32_t incarnation, const struct fetch_request *request,
                          const struct fetch_answer *answer)
@@ -297,12 +319,8 @@ static void answer_fetch(struct node *node, int32_t slot, int32_t to,
     message->u.fetched.answer = *answer;
     message->u.fetched.batch_count = 0;
     if (answer->kind == FETCH_DATA && log->count) {
-        uint32_t first = simlog_find(log, request->fetch_offset);
-        uint32_t count = log->count - first;
-        count = count > FETCH_BATCHES ? FETCH_BATCHES : count;
-        memcpy(message->u.fetched.batches, &log->batches[first],
-               count * sizeof log->batches[0]);
-        message->u.fetched.batch_count = count;
+        message->u.fetched.batch_count =
+            give(log, request->fetch_offset, message->u.fetched.batches);
     }
     world_send(node->world, message);
 }
@@ -477,7 +495,7 @@ void replica_produce(struct node *node, const struct message *message)
     struct produce_decision decision;
     simbatch_decode(&simbatch, &batch);
     produce_decide(&replica->core, replica->producers, &batch, waiter.acks, &decision);
-    if (!decision.error && !decision.duplicate && disk_full(node)) {
+    if (!decision.error && !decision.duplicate && node_disk_full(node)) {
         decision.error = -ENOSPC;
     }
     if (decision.error || replica->waiter_count == WAITERS_MAX) {
@@ -492,6 +510,8 @@ void replica_produce(struct node *node, const struct message *message)
         simbatch.base_offset = replica->core.log_end_offset;
         simbatch.leader_epoch = replica->core.leader_epoch;
         simbatch.appended_ms = world_ms(node->world);
+        simbatch.timestamp_ms =
+            stamp_next(simlog_last_time(&node->logs[slot]), node_now(node));
         waiter.base_offset = simbatch.base_offset;
         waiter.end_offset = simbatch.base_offset + simbatch.message_count;
         append(node, slot, &simbatch);
@@ -611,13 +631,13 @@ void replica_view(struct node *node, int32_t slot, uint32_t changed_keys)
         simlog_remove(log);
     }
     if (here && !log->topic_id) {
-        simlog_create(log, value->topic_id);
+        simlog_create(log, value->topic_id, node->world->profile.roll_at);
     }
     if (here && !replica->topic_id) {
         replica_open(node, slot);
     }
     if (here) {
-        configure(replica, value);
+        configure(node, slot);
     }
     if (here && state->present) {
         replica_state(node, slot, &state->value.state, state->mod_revision,
@@ -685,5 +705,12 @@ void replica_tick(struct node *node, int32_t slot)
     }
     if (prng_permille(&node->world->prng, 200)) {
         log->checkpoint_hw = replica->core.high_watermark;
+    }
+    if (node->world->steps % 8 == 0) {
+        check_look_up(node, slot);
+    }
+    if (node->world->compacts &&
+        prng_permille(&node->world->prng, node->world->profile.compact)) {
+        replica_compact(node, slot);
     }
 }

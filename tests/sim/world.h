@@ -126,6 +126,11 @@ struct profile {
     int64_t give_up_ms;   /* producers try so long at most */
     int64_t retention_ms; /* longer than any retry is on its way; 0: off */
     bool aimed;           /* faults where they hurt: see fault_expansion() */
+    uint32_t roll_at;     /* batches of a segment; 0: topics are not compacted */
+    uint32_t compact;     /* permille of a replica's ticks in which it compacts */
+    uint32_t map_full;    /* permille of compactions that have no room for all keys */
+    int64_t tombstone_ms; /* for so long a tombstone stays */
+    int64_t producer_ms;  /* for so long a producer is remembered */
 };
 
 struct node;
@@ -142,7 +147,8 @@ struct world {
     size_t heap_allocated;
     struct message *free_messages;
     struct profile profile;
-    bool calm; /* the healing phase: no faults */
+    bool compacts; /* set by the owner: topics are compacted */
+    bool calm;     /* the healing phase: no faults */
     bool trace;
     bool failed;
     char violation[512];
@@ -159,6 +165,7 @@ struct world {
     int64_t next_producer_id;
     uint64_t steps;
     uint64_t messages_acknowledged;
+    uint64_t messages_compacted; /* that went, on any replica */
 };
 
 struct world *world_new(void);
