@@ -2,18 +2,26 @@
 
 #include "coord/err.h"
 #include "coord/json.h"
+#include "coord/sorted.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int order(const struct admin_task *task, const struct snapshot_topic *topic,
-                 int32_t partition)
+struct task_key {
+    const char *topic;
+    int32_t partition;
+};
+
+static int compare_task(const void *item, const void *wanted)
 {
-    int names = strcmp(task->topic->topic.name, topic->topic.name);
+    const struct admin_task *task = item;
+    const struct task_key *key = wanted;
+    int names = strcmp(task->topic->topic.name, key->topic);
 
     return names ? names
-                 : (task->partition > partition) - (task->partition < partition);
+                 : (task->partition > key->partition) -
+                       (task->partition < key->partition);
 }
 
 /* Where the task is, or belongs. */
@@ -21,18 +29,10 @@ static size_t place_of(const struct admin_work *work,
                        const struct snapshot_topic *topic, int32_t partition,
                        bool *found)
 {
-    size_t low = 0, high = work->count;
+    const struct task_key key = {topic->topic.name, partition};
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (order(&work->tasks[middle], topic, partition) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *found = low < work->count && order(&work->tasks[low], topic, partition) == 0;
-    return low;
+    return sorted_place(work->tasks, work->count, sizeof(*work->tasks), &key,
+                        compare_task, found);
 }
 
 const struct admin_task *admin_work_find(const struct admin_work *work,

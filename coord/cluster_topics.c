@@ -257,6 +257,11 @@ static int create_topic(struct cluster *cluster, struct creation *creation, char
     do
         rc = create_once(cluster, creation, why, why_size);
     while (cluster_again(&rc, &attempts));
+    if (rc == E_CONFLICT)
+        cluster_explain(why, why_size,
+                        "topic %s: the coordination store has keys of it without an "
+                        "assignment: delete what is below %sbrokers/topics/%s/",
+                        creation->name, cluster->prefix, creation->name);
     return wait_for_leaders(cluster, creation->name, rc);
 }
 

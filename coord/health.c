@@ -2,6 +2,7 @@
 
 #include "coord/admin_work.h"
 #include "coord/few_replicas.h"
+#include "coord/sorted.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,13 +31,20 @@ static bool live(const struct finder *finder, int32_t id)
     return cluster_snapshot_broker(&finder->snapshot->shown, id) != NULL;
 }
 
+static int compare_id(const void *item, const void *id)
+{
+    int32_t a = *(const int32_t *)item, b = *(const int32_t *)id;
+
+    return (a > b) - (a < b);
+}
+
 static void note_dead(struct finder *finder, int32_t id)
 {
-    uint32_t at = 0;
+    bool found;
+    size_t at = sorted_place(finder->dead, finder->dead_count, sizeof(finder->dead[0]),
+                             &id, compare_id, &found);
 
-    while (at < finder->dead_count && finder->dead[at] < id)
-        at++;
-    if (at < finder->dead_count && finder->dead[at] == id) {
+    if (found) {
         finder->held[at]++;
         return;
     }

@@ -3,6 +3,7 @@
 #include "coord/err.h"
 #include "coord/json.h"
 #include "coord/number.h"
+#include "coord/sorted.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -240,11 +241,25 @@ static int apply_named_key(struct model *model, char *parts[],
     return apply_attributes(&topic->attributes, kv);
 }
 
+static int compare_broker(const void *item, const void *id)
+{
+    int32_t a = ((const struct broker_info *)item)->id, b = *(const int32_t *)id;
+
+    return (a > b) - (a < b);
+}
+
+static size_t broker_place(const struct model *model, int32_t id, bool *found)
+{
+    return sorted_place(model->brokers, model->broker_count, sizeof(*model->brokers),
+                        &id, compare_broker, found);
+}
+
 static int insert_broker(struct model *model, const struct broker_info *info,
                          const struct registration *registration)
 {
-    size_t count = (size_t)model->broker_count + 1, at = 0;
+    size_t count = (size_t)model->broker_count + 1, at;
     void *infos, *details;
+    bool found;
 
     infos = reallocarray(model->brokers, count, sizeof(*model->brokers));
     if (!infos)
@@ -254,8 +269,7 @@ static int insert_broker(struct model *model, const struct broker_info *info,
     if (!details)
         return -ENOMEM;
     model->registrations = details;
-    while (at < model->broker_count && model->brokers[at].id < info->id)
-        at++;
+    at = broker_place(model, info->id, &found);
     memmove(&model->brokers[at + 1], &model->brokers[at],
             (model->broker_count - at) * sizeof(*model->brokers));
     memmove(&model->registrations[at + 1], &model->registrations[at],
@@ -268,11 +282,10 @@ static int insert_broker(struct model *model, const struct broker_info *info,
 
 static void remove_broker(struct model *model, int32_t id)
 {
-    uint32_t at = 0;
+    bool found;
+    size_t at = broker_place(model, id, &found);
 
-    while (at < model->broker_count && model->brokers[at].id != id)
-        at++;
-    if (at == model->broker_count)
+    if (!found)
         return;
     model->broker_count--;
     memmove(&model->brokers[at], &model->brokers[at + 1],

@@ -159,27 +159,27 @@ void snapshot_unref(const struct snapshot *shared)
 
 static int compare_name(const void *item, const void *name)
 {
-    return strcmp(((const struct topic *)item)->name, name);
+    return strcmp((*(const struct topic *const *)item)->name, name);
 }
 
 static uint32_t find_name(const struct snapshot *snapshot, const char *name,
                           bool *found)
 {
     return (uint32_t)sorted_place((const void *)snapshot->topics,
-                                  snapshot->shown.topic_count, name, compare_name,
-                                  found);
+                                  snapshot->shown.topic_count, sizeof(struct topic *),
+                                  name, compare_name, found);
 }
 
 static int compare_id(const void *item, const void *id)
 {
-    return memcmp(((const struct topic *)item)->id.bytes, id, TOPIC_ID_BYTES);
+    return memcmp((*(const struct topic *const *)item)->id.bytes, id, TOPIC_ID_BYTES);
 }
 
 static uint32_t find_id(const struct snapshot *snapshot, const struct topic_id *id,
                         uint32_t count, bool *found)
 {
-    return (uint32_t)sorted_place((const void *)snapshot->by_id, count, id->bytes,
-                                  compare_id, found);
+    return (uint32_t)sorted_place((const void *)snapshot->by_id, count,
+                                  sizeof(struct topic *), id->bytes, compare_id, found);
 }
 
 /* Ids are unique unless another program wrote to the store: find the object itself. */

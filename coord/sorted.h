@@ -1,4 +1,4 @@
-/* Where something is in a sorted array of pointers, or belongs. Pure; any thread. */
+/* Where something is in a sorted array, or belongs. Pure; any thread. */
 #ifndef TOPICFS_SORTED_H
 #define TOPICFS_SORTED_H
 
@@ -9,9 +9,8 @@
 typedef int sorted_compare_fn(const void *item, const void *key);
 
 /* As bsearch(3), but tells the index, and where nothing is found the one at which it is
- * to be inserted. `pointers` is an array of `count` pointers to the items, of any type.
- */
-size_t sorted_place(const void *pointers, size_t count, const void *key,
+ * to be inserted. An item is what stands in the array, which may be a pointer. */
+size_t sorted_place(const void *items, size_t count, size_t item_bytes, const void *key,
                     sorted_compare_fn *compare, bool *found);
 
 #endif

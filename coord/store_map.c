@@ -65,13 +65,13 @@ int store_map_reserve(struct store_map *map, size_t more)
 
 static int compare_key(const void *item, const void *key)
 {
-    return strcmp(((const struct store_entry *)item)->key, key);
+    return strcmp((*(const struct store_entry *const *)item)->key, key);
 }
 
 size_t store_map_find(const struct store_map *map, const char *key, bool *found)
 {
-    return sorted_place((const void *)map->entries, map->count, key, compare_key,
-                        found);
+    return sorted_place((const void *)map->entries, map->count,
+                        sizeof(struct store_entry *), key, compare_key, found);
 }
 
 const struct store_entry *store_map_get(const struct store_map *map, const char *key)

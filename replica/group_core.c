@@ -73,15 +73,16 @@ bool group_core_is_used(const struct group_core *core)
 
 static int compare_topic(const void *item, const void *id)
 {
-    return memcmp(((const struct core_topic *)item)->id.bytes, id, TOPIC_ID_BYTES);
+    return memcmp((*(const struct core_topic *const *)item)->id.bytes, id,
+                  TOPIC_ID_BYTES);
 }
 
 /* Where it is, or where it belongs. */
 static size_t topic_place(const struct group_core *core, const struct topic_id *id,
                           bool *found)
 {
-    return sorted_place((const void *)core->topics, core->topic_count, id->bytes,
-                        compare_topic, found);
+    return sorted_place((const void *)core->topics, core->topic_count,
+                        sizeof(struct core_topic *), id->bytes, compare_topic, found);
 }
 
 struct core_topic *core_topic_find(const struct group_core *core,
@@ -176,13 +177,13 @@ void core_topics_sweep(struct group_core *core)
 
 static int compare_member(const void *item, const void *id)
 {
-    return strcmp(((const struct core_member *)item)->id, id);
+    return strcmp((*(const struct core_member *const *)item)->id, id);
 }
 
 static size_t member_place(const struct group_core *core, const char *id, bool *found)
 {
-    return sorted_place((const void *)core->members, core->member_count, id,
-                        compare_member, found);
+    return sorted_place((const void *)core->members, core->member_count,
+                        sizeof(struct core_member *), id, compare_member, found);
 }
 
 struct core_member *core_member_find(const struct group_core *core, const char *id)

@@ -180,6 +180,19 @@ static void an_outcome_is_json(void **state)
     expect_in_file(f, "problems", "admin/last/delete_topics");
 }
 
+static void what_is_in_the_way_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, "brokers/topics/t/partitions/0/state",
+        "{\"controller_epoch\":1,\"leader\":-1,\"version\":1,\"leader_epoch\":9,"
+        "\"isr\":[]}");
+    assert_int_equal(create(f, "t", NULL), E_CONFLICT);
+    assert_non_null(strstr(f->why, "/topicfs/default/brokers/topics/t/"));
+    put(f, "brokers/topics/t/partitions/0/state", NULL);
+    assert_int_equal(create(f, "t", NULL), 0);
+}
+
 static void numbers_end_somewhere(void **state)
 {
     struct fixture *f = *state;
@@ -202,6 +215,7 @@ int main(void)
         MODEL_TEST(a_problem_goes_with_its_key),
         MODEL_TEST(longer_keys_are_not_ours),
         MODEL_TEST(an_outcome_is_json),
+        MODEL_TEST(what_is_in_the_way_is_named),
         MODEL_TEST(numbers_end_somewhere),
     };
 

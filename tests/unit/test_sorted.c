@@ -17,16 +17,13 @@ static int compare(const void *item, const void *key)
 static void test_places(void **state)
 {
     static const int numbers[] = {0, 2, 4, 6, 8, 10, 12};
-    const int *items[7];
 
     (void)state;
-    for (int i = 0; i < 7; i++)
-        items[i] = &numbers[i];
     for (int count = 0; count <= 7; count++)
         for (int key = -1; key <= 2 * count; key++) {
             bool found;
-            size_t at =
-                sorted_place((const void *)items, (size_t)count, &key, compare, &found);
+            size_t at = sorted_place(numbers, (size_t)count, sizeof(int), &key, compare,
+                                     &found);
 
             assert_int_equal(at, (key + 1) / 2);
             assert_int_equal(found, key >= 0 && key % 2 == 0 && key < 2 * count);

@@ -1,6 +1,7 @@
 #include "shared_store.h"
 
 #include "coord/err.h"
+#include "coord/sorted.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -75,25 +76,15 @@ const struct clock *shared_backend_clock(const struct shared_backend *backend)
 
 /* ---- contents; all [lock] ---- */
 
+static int compare_key(const void *item, const void *key)
+{
+    return strcmp(((const struct item *)item)->key, key);
+}
+
 static size_t find(const struct shared_backend *backend, const char *key, bool *found)
 {
-    size_t low = 0, high = backend->item_count;
-
-    *found = false;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(backend->items[middle].key, key);
-
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return sorted_place(backend->items, backend->item_count, sizeof(*backend->items),
+                        key, compare_key, found);
 }
 
 static char *copy(const char *text)
