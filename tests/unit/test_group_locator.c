@@ -15,8 +15,8 @@
 enum { SECOND_MS = 1000, HOUR_MS = 3600 * 1000, STEPS_MAX = 100000 };
 
 struct rig {
-    struct clock clock; /* first */
-    int64_t now_ms;
+    struct clock clock;     /* first */
+    _Atomic int64_t now_ms; /* the coordinator looks, too */
     struct node node;
     struct group_coordinator *coordinator;
     struct group_client *client;
