@@ -299,6 +299,22 @@ static unsigned connection_limit(void)
     return spare < CONNECTIONS_MAX ? (unsigned)spare : CONNECTIONS_MAX;
 }
 
+/* Not by MHD_quiesce_daemon(): that and the threads of the pool may each find the
+ * listening socket taken out of a set by the other, which ends the process. */
+static enum MHD_Result may_connect(void *arg, const struct sockaddr *address,
+                                   socklen_t length)
+{
+    struct http_server *server = arg;
+    bool stopping;
+
+    (void)address;
+    (void)length;
+    (void)pthread_mutex_lock(&server->lock);
+    stopping = server->stopping;
+    (void)pthread_mutex_unlock(&server->lock);
+    return stopping ? MHD_NO : MHD_YES;
+}
+
 static int start_daemon(struct http_server *server,
                         const struct http_listener *listener)
 {
@@ -323,8 +339,8 @@ static int start_daemon(struct http_server *server,
         tls[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     }
     server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, handle, server, MHD_OPTION_LISTEN_SOCKET, listener->fd,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS,
+        flags, 0, may_connect, server, handle, server, MHD_OPTION_LISTEN_SOCKET,
+        listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, http_request_new, server,
@@ -423,17 +439,12 @@ static void drain(struct http_server *server)
 
 static void stop_daemon(struct http_server *server)
 {
-    int fd;
-
     (void)pthread_mutex_lock(&server->lock);
     server->stopping = true;
     (void)pthread_mutex_unlock(&server->lock);
-    fd = MHD_quiesce_daemon(server->daemon);
     http_timers_hasten(server->timers);
     drain(server);
-    MHD_stop_daemon(server->daemon);
-    if (fd >= 0)
-        (void)close(fd);
+    MHD_stop_daemon(server->daemon); /* closes the socket, too */
 }
 
 void http_server_stop(struct http_server *server)
