@@ -130,6 +130,11 @@ void http_request_wait(struct http_request *request, int64_t timeout_ms,
     (void)pthread_mutex_unlock(&request->lock);
 }
 
+bool http_request_is_due(const struct http_request *request)
+{
+    return clock_mono_ms(request->server->clock) >= request->due_ms;
+}
+
 void http_request_continue(struct http_request *request, http_request_fn *next)
 {
     bool cancelled;

@@ -81,6 +81,8 @@ bool http_request_is_gone(const struct http_request *request);
  * http_request_continue() is called, if that isn't about to be anyway. */
 void http_request_wait(struct http_request *request, int64_t timeout_ms,
                        http_request_fn *expired);
+/* Within `expired`: its time is over. If not, the server stops. */
+bool http_request_is_due(const struct http_request *request);
 /* Any thread, any lock but those that `next` takes; does not run it itself. */
 void http_request_continue(struct http_request *request, http_request_fn *next);
 

@@ -38,6 +38,10 @@ static void on_expired(struct http_request *request)
 {
     struct produce_task *task = http_request_context(request);
     if (partition_produce_cancel(task->partition, &task->waiter, &task->result)) {
+        if (!http_request_is_due(request)) {
+            /* This node ends, but the wait does not: it is for the next leader. */
+            task->result.error = E_OFFLINE;
+        }
         http_request_continue(request, task->reply);
     }
 }

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { AT_ONCE_MS = 1500, SETTLE_MS = 50 };
+enum { AT_ONCE_MS = 1500, SETTLE_MS = 50, GRACE_MS = 20 };
 
 struct fixture {
     struct replica_rig *rig;
@@ -36,6 +36,7 @@ static void open_appender(struct fixture *f, int id)
         .parking = f->parking,
         .topic_id = topic->id,
         .partition = 0,
+        .grace_ms = GRACE_MS,
     };
     cluster_snapshot_put(snapshot);
     f->partition = replica_rig_partition(f->rig, id, "t");
@@ -234,6 +235,38 @@ static void leader_dies_with_it(void **state)
     node_assert_text(f->partition, "one\ntwo\n");
 }
 
+static void until_appended_on(struct fixture *f, int id, int64_t end_offset)
+{
+    struct partition *partition = replica_rig_partition(f->rig, id, "t");
+    struct partition_status status = {0};
+    for (int i = 0; i < 5000 && status.log_end_offset < end_offset; i++) {
+        rig_pause();
+        partition_status_get(partition, &status);
+    }
+    assert_int_equal(status.log_end_offset, end_offset);
+    partition_unref(partition);
+}
+
+/* Its server answers what waits there when it stops. That is no end of the write, which
+ * has time: it goes to the next leader. */
+static void leader_ends_while_it_waits(void **state)
+{
+    struct fixture *f = *state;
+    struct record record;
+    hold_commits(f);
+    struct replica_node *node = &f->rig->nodes[f->leader];
+    begin_write(f, &record, "two\n");
+    until_appended_on(f, f->leader, 2);
+    http_server_stop(node->server);
+    node->server = NULL;
+    assert_false(record_wait_ms(&record, SETTLE_MS));
+    replica_rig_kill(f->rig, f->leader);
+    replica_rig_start(f->rig, f->third);
+    replica_rig_bury(f->rig, f->leader);
+    assert_int_equal(record_result(&record), 4);
+    node_assert_text(f->partition, "one\ntwo\n");
+}
+
 /* Alone, this node may become the leader, but commits nothing. */
 static void all_others_are_away(void **state)
 {
@@ -330,6 +363,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ended_before_it_is_sent_again, begin, end),
         cmocka_unit_test_setup_teardown(something_else_follows, begin, end),
         cmocka_unit_test_setup_teardown(leader_dies_with_it, begin, end),
+        cmocka_unit_test_setup_teardown(leader_ends_while_it_waits, begin, end),
         cmocka_unit_test_setup_teardown(all_others_are_away, begin, end),
         cmocka_unit_test_setup_teardown(unmount_is_not_held_up, begin, end),
         cmocka_unit_test_setup_teardown(fsync_waits_for_the_others, begin, end),
