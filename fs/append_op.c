@@ -284,7 +284,7 @@ void append_op_launch(struct append_op *op)
         parking_waiter_init(&op->parked, appender->params.parking, give_up);
         if (op->reply != NULL)
             reply_on_interrupt(op->reply, parking_interrupt, &op->parked);
-        parking_add(&op->parked, op->timeout_ms, INTERRUPT_GRACE_MS);
+        parking_add(&op->parked, op->timeout_ms, appender->params.grace_ms);
     }
     /* Our count keeps the op, and the op keeps the appender, until this is unlocked. */
     pthread_mutex_unlock(&appender->order);

@@ -24,8 +24,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { INTERRUPT_GRACE_MS = 200 };
-
 enum append_kind {
     APPEND_WRITE,   /* answers with `consumed`; a failure restores the pending part */
     APPEND_FLUSH,   /* answers 0; a failure has lost the part, and says so */

@@ -45,6 +45,8 @@ int appender_open(const struct appender_params *params, struct appender **out)
     if (appender == NULL)
         return -ENOMEM;
     appender->params = *params;
+    if (params->grace_ms <= 0)
+        appender->params.grace_ms = APPENDER_GRACE_MS;
     atomic_init(&appender->references, 1);
     pthread_mutex_init(&appender->order, NULL);
     pthread_mutex_init(&appender->lock, NULL);

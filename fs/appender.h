@@ -13,6 +13,8 @@
 
 struct appender;
 
+enum { APPENDER_GRACE_MS = 200 };
+
 struct appender_params {
     struct cluster *cluster; /* for the topic's settings, read anew at each write */
     struct broker *broker;
@@ -22,6 +24,8 @@ struct appender_params {
     /* One counter for all open files of the mount, borrowed: each write through
      * `append` sends its keyless lines to the next partition. */
     _Atomic uint32_t *rotation;
+    /* So long an interrupted request may still end by itself; 0: APPENDER_GRACE_MS. */
+    int64_t grace_ms;
 };
 
 /* 0, E_TOPIC_DELETED, E_NO_LEADER (this node has no such partition), -ENOMEM. */

@@ -202,7 +202,8 @@ static struct broker *broker_new(const struct broker_params *params)
     }
     pthread_condattr_t attributes;
     broker->params = *params;
-    broker->tick_ms = 1000;
+    broker->params.tick_ms = params->tick_ms > 0 ? params->tick_ms : 1000;
+    broker->tick_ms = broker->params.tick_ms;
     pthread_mutex_init(&broker->change_lock, NULL);
     pthread_mutex_init(&broker->table_lock, NULL);
     pthread_cond_init(&broker->opened, NULL);
@@ -233,7 +234,8 @@ static int start_cleaner(struct broker *broker)
     const struct cleaner_params params = {.partitions = list_partitions,
                                           .arg = broker,
                                           .problems = broker->params.problems,
-                                          .clock = broker->params.clock};
+                                          .clock = broker->params.clock,
+                                          .tick_ms = broker->params.tick_ms};
     return cleaner_start(&params, &broker->cleaner);
 }
 

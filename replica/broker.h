@@ -39,6 +39,7 @@ struct broker_params {
     const struct clock *clock;
     unsigned max_open_files;           /* of segments; 0 = 200 */
     const struct mount_config *config; /* how other nodes are reached */
+    int64_t tick_ms; /* how often it looks for what is due by time; 0 = each second */
 };
 
 /*

@@ -359,11 +359,11 @@ static void delete_topic(struct broker *broker, const struct cluster_snapshot *s
 /* ---- changes ------------------------------------------------------------------------
  */
 
-/* How often the maintenance thread has to look: each second, or for interval flushes.
- */
-static int64_t tick_for(const struct cluster_snapshot *snapshot)
+/* How often the maintenance thread has to look, sooner for interval flushes. */
+static int64_t tick_for(const struct broker *broker,
+                        const struct cluster_snapshot *snapshot)
 {
-    int64_t tick_ms = 1000;
+    int64_t tick_ms = broker->params.tick_ms;
     for (uint32_t i = 0; i < snapshot->topic_count; i++) {
         const struct topic_config *config = &snapshot->topics[i]->config;
         if (config->flush == FLUSH_INTERVAL && config->flush_ms / 2 < tick_ms) {
@@ -435,7 +435,7 @@ void broker_apply(void *arg, const struct cluster_snapshot *snapshot)
     }
     cluster_snapshot_put(broker->snapshot);
     broker->snapshot = cluster_snapshot_ref(snapshot);
-    set_tick(broker, tick_for(snapshot));
+    set_tick(broker, tick_for(broker, snapshot));
     atomic_store(&broker->applied_revision, snapshot->revision);
     pthread_mutex_unlock(&broker->change_lock);
     replication_notice_cluster(broker->replication);

@@ -415,6 +415,7 @@ static void test_log_start_follows(void **state)
     }
     free(line);
     partition_unref(partition);
+    replica_rig_later(rig, 5000);
     int64_t start[4] = {0};
     for (int i = 0;
          i < 5000 && (start[1] == 0 || start[1] != start[2] || start[2] != start[3]);

@@ -15,9 +15,12 @@
 
 #include <cmocka.h>
 
+enum { TICK_MS = 20 };
+
 void node_make(struct node *node)
 {
     memset(node, 0, sizeof *node);
+    later_clock_init(&node->clock, &clock_real);
     scratch_make(node->dir, sizeof node->dir);
     assert_int_equal(mount_config_defaults(&node->config), 0);
 }
@@ -43,7 +46,8 @@ void node_start(struct node *node)
             .datadir = node->datadir,
             .cluster = node->cluster,
             .problems = node->problems,
-            .clock = &clock_real,
+            .clock = &node->clock.clock,
+            .tick_ms = TICK_MS,
         };
         rc = broker_start(&params, &node->broker, why, sizeof why);
     }

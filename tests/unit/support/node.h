@@ -17,9 +17,11 @@
 #define TOPICFS_TEST_NODE_H
 
 #include "replica/replica.h"
+#include "tests/unit/support/later_clock.h"
 
 struct node {
     char dir[64];
+    struct later_clock clock; /* of the broker: the real one, until it is put forward */
     struct mount_config config;
     struct problems *problems;
     struct datadir *datadir;

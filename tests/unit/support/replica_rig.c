@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { PATIENCE_MS = 15000, TICK_MS = 2 };
+enum { PATIENCE_MS = 15000, TICK_MS = 2, BROKER_TICK_MS = 20 };
 
 static int64_t real_ms(void)
 {
@@ -49,26 +49,9 @@ static void *tick(void *arg)
     return NULL;
 }
 
-static int64_t ahead_ns(const struct clock *clock)
-{
-    return atomic_load(&((struct replica_clock *)(void *)(uintptr_t)clock)->ahead_ns);
-}
-
-static int64_t later_mono(const struct clock *clock)
-{
-    const struct clock *base = ((const struct replica_clock *)clock)->base;
-    return base->mono_ns(base) + ahead_ns(clock);
-}
-
-static int64_t later_wall(const struct clock *clock)
-{
-    const struct clock *base = ((const struct replica_clock *)clock)->base;
-    return base->wall_ms(base) + ahead_ns(clock) / 1000000;
-}
-
 void replica_rig_later(struct replica_rig *rig, int64_t ms)
 {
-    atomic_fetch_add(&rig->clock.ahead_ns, ms * 1000000);
+    later_clock_add(&rig->clock, ms);
 }
 
 /* ---- nodes --------------------------------------------------------------------------
@@ -101,7 +84,8 @@ static void start_broker(struct replica_rig *rig, int id)
                                          .cluster = member->cluster,
                                          .problems = member->problems,
                                          .clock = &rig->clock.clock,
-                                         .config = &member->config};
+                                         .config = &member->config,
+                                         .tick_ms = BROKER_TICK_MS};
     rc = rc ? rc : broker_start(&params, &node->broker, why, sizeof why);
     rc = rc ? rc : start_server(rig, id, why, sizeof why);
     if (rc) {
@@ -220,10 +204,7 @@ struct replica_rig *replica_rig_open_with(int count,
     rig->parts = parts;
     rig->count = count;
     rig_open(&rig->cluster, 0);
-    rig->clock = (struct replica_clock){
-        .clock = {later_mono, later_wall},
-        .base = shared_backend_clock(rig->cluster.backend),
-    };
+    later_clock_init(&rig->clock, shared_backend_clock(rig->cluster.backend));
     for (int id = 1; id <= count; id++) {
         struct replica_node *node = &rig->nodes[id];
         struct mount_config *config = &rig->cluster.nodes[id].config;

@@ -22,6 +22,7 @@
 #include "replica/peer_routes.h"
 #include "replica/replica.h"
 #include "tests/unit/support/cluster_rig.h"
+#include "tests/unit/support/later_clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,16 +47,9 @@ struct replica_rig_parts {
     void (*stop)(struct replica_rig *rig, int id);
 };
 
-/* The shared store's clock, and a bit more. */
-struct replica_clock {
-    struct clock clock; /* first */
-    const struct clock *base;
-    _Atomic int64_t ahead_ns;
-};
-
 struct replica_rig {
     struct cluster_rig cluster;
-    struct replica_clock clock;            /* of the brokers */
+    struct later_clock clock;              /* of the brokers, upon the store's */
     const struct replica_rig_parts *parts; /* NULL: none */
     int count;
     struct replica_node nodes[RIG_NODES_MAX + 1]; /* by id */
