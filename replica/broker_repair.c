@@ -212,6 +212,17 @@ static bool is_due(struct broker *broker, struct partition *partition)
     return true;
 }
 
+static void note_refill(struct broker *broker, const char *name, const char *moved)
+{
+    char what[512];
+    (void)snprintf(what, sizeof what,
+                   "the replica could not be used and is fetched anew from the leader; "
+                   "what it was is in %s",
+                   moved ? moved : "no place that is known");
+    problems_set(broker->params.problems, "refill", name, what,
+                 "nothing: once it is in sync again that is removed");
+}
+
 int broker_replace_dir(struct broker *broker, const struct topic *topic, int32_t index)
 {
     char name[REPAIR_NAME_SIZE];
@@ -223,24 +234,11 @@ int broker_replace_dir(struct broker *broker, const struct topic *topic, int32_t
     int rc = dir ? broker_move_dir(broker, dir, "replaced", name, &moved) : -ENOMEM;
     if (moved) {
         rc = 0; /* if not for good */
-        diag(DIAG_INFO, "%s: the log can't be opened, and was moved to %s", subject,
-             moved);
+        note_refill(broker, subject, moved);
     }
     free(moved);
     free(dir);
     return rc;
-}
-
-static void note_refill(struct broker *broker, struct partition *partition,
-                        const char *moved)
-{
-    char what[512];
-    (void)snprintf(what, sizeof what,
-                   "the replica could not be used and is fetched anew from the leader; "
-                   "what it was is in %s",
-                   moved ? moved : "no place that is known");
-    problems_set(broker->params.problems, "refill", partition->name, what,
-                 "nothing: once it is in sync again that is removed");
 }
 
 static void refill(struct broker *broker, struct partition *partition)
@@ -265,7 +263,7 @@ static void refill(struct broker *broker, struct partition *partition)
         if (again) {
             (void)(move.to ? log_remove(&disk_real, move.to) : 0);
         } else {
-            note_refill(broker, partition, move.to);
+            note_refill(broker, partition->name, move.to);
         }
     }
     free(move.to);

@@ -142,23 +142,30 @@ static size_t collect(struct broker *broker, struct failure failures[GIVE_WAY_MA
     return count;
 }
 
-/* [change_lock] Opening is not under way, and is due at once. */
+/* [change_lock] Opening is not under way. */
 static bool is_still_failed(struct broker *broker, const struct partition_key *key)
 {
     pthread_mutex_lock(&broker->table_lock);
-    struct table_entry *entry = broker_find_entry(broker, key);
+    const struct table_entry *entry = broker_find_entry(broker, key);
     bool failed = entry && has_failed(entry) && !entry->copy;
-    if (failed) {
-        entry->retry_ms = 0;
-    }
     pthread_mutex_unlock(&broker->table_lock);
     return failed;
 }
 
+/* [change_lock] */
+static void retry_at_once(struct broker *broker, const struct partition_key *key)
+{
+    pthread_mutex_lock(&broker->table_lock);
+    broker_find_entry(broker, key)->retry_ms = 0;
+    pthread_mutex_unlock(&broker->table_lock);
+}
+
+/* Once: where what is begun anew can't be opened either, the disk goes on failing. */
 static void replace(struct broker *broker, const struct topic *topic,
                     const struct partition_key *key)
 {
-    if (pthread_mutex_trylock(&broker->change_lock)) {
+    if (broker_has_replaced(broker, &topic->id, key->index) ||
+        pthread_mutex_trylock(&broker->change_lock)) {
         return;
     }
     if (is_still_failed(broker, key)) {
@@ -166,6 +173,8 @@ static void replace(struct broker *broker, const struct topic *topic,
         if (rc) {
             diag(DIAG_DEBUG, "%s-%d: not moved away: %s", topic->name, key->index,
                  err_text(rc));
+        } else {
+            retry_at_once(broker, key);
         }
     }
     pthread_mutex_unlock(&broker->change_lock);

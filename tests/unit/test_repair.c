@@ -239,6 +239,22 @@ static void test_log_that_can_not_be_opened(void **state)
     assert_whole(rig, id, "t");
 }
 
+/* Also while the node runs: another one leads then. */
+static void test_new_log_that_can_not_be_opened(void **state)
+{
+    struct replica_rig *rig = *state;
+    for (int id = 1; id <= 2; id++) {
+        replica_rig_run(rig, id, "touch t-0");
+    }
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    until_repaired(rig, 1, "t");
+    until_repaired(rig, 2, "t");
+    fill(rig, replica_rig_leader(rig, 3, "t", -1), "t");
+    for (int id = 1; id <= 3; id++) {
+        assert_whole(rig, id, "t");
+    }
+}
+
 /* That it can't be opened now does not mean that its messages are given up. */
 static void test_only_copy_can_not_be_opened(void **state)
 {
@@ -613,6 +629,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_files_lost_while_away, replica_rig_setup,
                                         replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_log_that_can_not_be_opened,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_new_log_that_can_not_be_opened,
                                         replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_only_copy_can_not_be_opened,
                                         replica_rig_setup, replica_rig_teardown),
