@@ -223,10 +223,12 @@ static int node_start(struct node *node)
         .problems = node->problems,
         .clock = &clock_real,
     };
-    if (strcmp(config->coord, "embedded") != 0 && *config->listen == '\0')
-        return keep_why(node, -EINVAL,
-                        "the nodes of a cluster reach each other over HTTP: listen and "
-                        "advertise must be set where coord is not embedded");
+    if (strcmp(config->coord, "embedded") != 0 && *config->listen == '\0') {
+        (void)snprintf(node->why, sizeof node->why,
+                       "the nodes of a cluster reach each other over HTTP: listen must "
+                       "be set where coord is not embedded");
+        return -EINVAL;
+    }
     rc = cluster_open(&cluster_params, &node->cluster, node->why, sizeof node->why);
     if (rc < 0)
         return rc;

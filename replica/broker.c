@@ -274,6 +274,7 @@ int broker_start(const struct broker_params *params, struct broker **out, char *
         (void)snprintf(why, why_size, "%s", err_text(-ENOMEM));
         return -ENOMEM;
     }
+    params->datadir->unused = false;
     load_checkpoint(broker);
     broker->marked = params->datadir->recovery != LOG_MACHINE_CRASHED;
     why[0] = '\0';

@@ -30,7 +30,9 @@ const char *datadir_path(const struct datadir *datadir);
 const char *datadir_store_path(const struct datadir *datadir);
 const char *datadir_instance(const struct datadir *datadir); /* 32 hex digits */
 enum node_started datadir_started(const struct datadir *datadir);
-void datadir_close(struct datadir *datadir); /* unlocks; writes no marker */
+/* Unlocks. Writes no marker, unless no broker was started here: then it is as it was.
+ */
+void datadir_close(struct datadir *datadir);
 
 struct broker_params {
     struct datadir *datadir; /* borrowed, as all of these */

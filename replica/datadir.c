@@ -261,6 +261,7 @@ int datadir_open(const char *path, struct datadir **out, char *why, size_t why_s
     if (rc) {
         goto fail;
     }
+    datadir->unused = datadir->recovery == LOG_CLEAN;
     *out = datadir;
     return 0;
 fail:
@@ -275,6 +276,12 @@ void datadir_close(struct datadir *datadir)
 {
     if (!datadir) {
         return;
+    }
+    if (datadir->unused) {
+        int rc = datadir_mark(datadir, DATADIR_STOPPED);
+        if (rc) {
+            diag(DIAG_WARNING, "the next start checks more: %s", err_text(rc));
+        }
     }
     if (datadir->lock_fd >= 0) {
         (void)close(datadir->lock_fd);

@@ -27,6 +27,7 @@ struct datadir {
     char instance[33];
     int lock_fd;
     enum log_recovery recovery; /* how the process before this one ended */
+    bool unused;                /* that was well, and nothing was done here since */
 };
 
 /* A file or directory in it; the caller frees. NULL: no memory. */

@@ -365,3 +365,28 @@ END
     assert_output ""
     [ "$(find "/proc/$DAEMON/fd" -type l | wc -l)" -lt 60 ]
 }
+
+@test "a start that fails before it has looked at the logs leaves the clean stop as it is" {
+    new_topic t
+    echo hi >>"$MNT/topics/t/0/log"
+    stop_daemon
+    grep -q '"clean":true' "$DATA/running.json"
+    run within 60 "$TOPICFS_BIN" mount \
+        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:0" "$MNT"
+    assert_failure 1
+    assert_output --partial "127.0.0.1:1"
+    grep -q '"clean":true' "$DATA/running.json"
+    run within 20 "$TOPICFS_BIN" mount -o "data=$DATA,coord=etcd://127.0.0.1:1" "$MNT"
+    assert_failure 1
+    assert_output "topicfs: the nodes of a cluster reach each other over HTTP: listen must be set where coord is not embedded"
+    start_daemon
+    run ! grep -q '"clean":true' "$DATA/running.json"
+    kill9
+    # After a crash nothing is made good by it.
+    run within 60 "$TOPICFS_BIN" mount \
+        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:0" "$MNT"
+    assert_failure 1
+    run ! grep -q '"clean":true' "$DATA/running.json"
+    start_daemon
+    [ "$(<"$MNT/topics/t/0/log")" = hi ]
+}

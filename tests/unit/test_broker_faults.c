@@ -77,7 +77,16 @@ static void test_crash_during_recovery(void **state)
     assert_int_equal(recovery_of(node), LOG_MACHINE_CRASHED);
     node_start(node);
     node_stop(node);
+    /* Nobody did anything in between. */
     assert_int_equal(recovery_of(node), LOG_CLEAN);
+    assert_int_equal(recovery_of(node), LOG_CLEAN);
+    /* What a process leaves that is killed at its work, and looking at it mends
+     * nothing. */
+    node_start(node);
+    run(node, "cp running.json while-running");
+    node_stop(node);
+    run(node, "mv while-running running.json");
+    assert_int_equal(recovery_of(node), LOG_PROCESS_CRASHED);
     assert_int_equal(recovery_of(node), LOG_PROCESS_CRASHED);
 }
 
