@@ -425,9 +425,10 @@ static void possible_loss(struct world *world, int32_t slot,
     uint32_t at = simlog_find(log, from);
     uint32_t kept = 0;
     int64_t end = settings->flush_ack ? simlog_flushed_end(log) : simlog_end(log);
-    if (world->compacts && end > registry->excused_to) {
-        /* What it lacks may have been superseded by what is lost. */
-        registry->excused_to = end;
+    if (world->compacts && simlog_end(log) > registry->excused_to) {
+        /* What it has by now, flushed or not, may be missing elsewhere: superseded by
+         * what is lost. */
+        registry->excused_to = simlog_end(log);
     }
     while (first + kept < committed->count &&
            keeps(world, registry, &committed->batches[first + kept], log, at + kept,

@@ -148,7 +148,7 @@ void simlog_replace(struct simlog *log, const struct simbatch *batches, uint32_t
     }
     log->flushed = log->flushed > old ? log->flushed - old + count : count;
     log->count = count + rest;
-    log->compacted_to = end;
+    log->compacted_to = end > log->compacted_to ? end : log->compacted_to;
 }
 
 int64_t simlog_end(const struct simlog *log)
