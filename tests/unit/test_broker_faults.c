@@ -137,6 +137,7 @@ static void until_open(struct node *node, const char *topic)
         struct partition *partition = node_partition(node, topic, 0);
         opened = partition != NULL;
         partition_unref(partition);
+        later_clock_add(&node->clock, 100); /* the next try is not far */
         usleep(10000);
     }
     assert_true(opened);

@@ -270,6 +270,7 @@ static void test_only_copy_can_not_be_opened(void **state)
     rig_until_problem(&rig->cluster, id, "kind=offline t-0", true);
     assert_true(in_isr(rig, id, "t", id));
     replica_rig_run(rig, id, "rm t-0 && mv away t-0");
+    replica_rig_later(rig, 60000); /* the next try is due */
     rig_until_problem(&rig->cluster, id, "kind=offline t-0", false);
     partition = replica_rig_partition(rig, id, "t");
     replica_rig_until_committed(partition, 2);
