@@ -321,12 +321,13 @@ int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
                      int64_t *revision);
 
 /*
- * Completes the record of an election that may have lost messages, once a replica knows
- * the range: from (-1: leaves it), to (-1: leaves it). 0, also if that record is not
- * the present one any more.
+ * Completes the record of an election that may have lost messages by what a replica of
+ * this node knows of it: the range then covers loss->from and loss->to as well (-1:
+ * does not know). at_ms is not looked at. 0, also if the record of loss->epoch is not
+ * the present one, or covers that already; else as cluster_change_isr.
  */
 int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
-                        int32_t partition, int32_t epoch, int64_t from, int64_t to);
+                        int32_t partition, const struct partition_loss *loss);
 
 /*
  * Fast detection: the process of this incarnation is dead. Ends its registration, and

@@ -171,8 +171,20 @@ int cluster_take_out(struct cluster *cluster, const struct topic_id *topic,
     return rc;
 }
 
+/* Lets the record cover what was found; false: it does. */
+static bool widen(struct partition_loss *record, const struct partition_loss *found)
+{
+    struct partition_loss before = *record;
+
+    if (found->from >= 0 && (record->from < 0 || found->from < record->from))
+        record->from = found->from;
+    if (found->to > record->to)
+        record->to = found->to;
+    return record->from != before.from || record->to != before.to;
+}
+
 static int record_loss_once(struct cluster *cluster, const struct topic_id *topic_id,
-                            int32_t partition, int32_t epoch, int64_t from, int64_t to)
+                            int32_t partition, const struct partition_loss *found)
 {
     const struct snapshot_topic *topic;
     struct partition_state state;
@@ -182,34 +194,30 @@ static int record_loss_once(struct cluster *cluster, const struct topic_id *topi
 
     cluster_begin(cluster, &base);
     topic = find_topic(base, topic_id, partition);
-    if (!topic || topic->states[partition].loss.epoch != epoch)
+    if (!topic || topic->states[partition].loss.epoch != found->epoch)
         return cluster_end(cluster, base, topic ? 0 : E_UNKNOWN_TOPIC);
-    if (!leads(base, topic, partition))
-        return cluster_end(cluster, base, E_NOT_LEADER);
     rc = partition_state_copy(&state, &topic->states[partition]);
     if (rc != 0)
         return cluster_end(cluster, base, rc);
-    if (from >= 0)
-        state.loss.from = from;
-    if (to >= 0)
-        state.loss.to = to;
-    txn_init(&txn, cluster->prefix);
-    if (cluster->shared)
-        cluster_compare_self(&txn, base);
-    cluster_put_state(&txn, topic->topic.name, partition,
-                      topic->infos[partition].state_revision, &state);
+    if (widen(&state.loss, found)) {
+        txn_init(&txn, cluster->prefix);
+        if (cluster->shared)
+            cluster_compare_self(&txn, base);
+        cluster_put_state(&txn, topic->topic.name, partition,
+                          topic->infos[partition].state_revision, &state);
+        rc = cluster_commit(cluster, &txn, base);
+    }
     partition_state_free(&state);
-    rc = cluster_commit(cluster, &txn, base);
     return cluster_end(cluster, base, rc);
 }
 
 int cluster_record_loss(struct cluster *cluster, const struct topic_id *topic,
-                        int32_t partition, int32_t epoch, int64_t from, int64_t to)
+                        int32_t partition, const struct partition_loss *loss)
 {
     int attempts = 0, rc;
 
     do
-        rc = record_loss_once(cluster, topic, partition, epoch, from, to);
+        rc = record_loss_once(cluster, topic, partition, loss);
     while (cluster_again(&rc, &attempts));
     return rc;
 }

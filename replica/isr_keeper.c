@@ -100,6 +100,23 @@ static void look_after(struct isr_keeper *keeper, struct partition *partition,
     }
 }
 
+/* What can't be stored now is tried again in the next round. */
+static void record_loss(struct isr_keeper *keeper, struct partition *partition)
+{
+    struct partition_loss loss;
+    if (!partition_loss_get(partition, &loss)) {
+        return;
+    }
+    int rc = cluster_record_loss(keeper->params.cluster, &partition->topic_id,
+                                 partition->index, &loss);
+    if (rc == 0 || rc == E_UNKNOWN_TOPIC) {
+        partition_loss_recorded(partition, &loss);
+    } else {
+        diag(DIAG_DEBUG, "%s: what was lost is not on record yet: %s", partition->name,
+             err_text(rc));
+    }
+}
+
 /* The snapshots that came since the last round were given to the partitions: what was
  * refused then may be tried again. */
 static void look_after_all(struct isr_keeper *keeper, bool silent, bool reread)
@@ -113,6 +130,7 @@ static void look_after_all(struct isr_keeper *keeper, bool silent, bool reread)
     for (size_t i = 0; i < count; i++) {
         if (reread) {
             partition_isr_reread(list[i]);
+            record_loss(keeper, list[i]);
         }
         look_after(keeper, list[i], silent);
         partition_unref(list[i]);

@@ -237,6 +237,7 @@ int partition_open(const struct partition_params *params, struct partition **out
     partition->outbox_bytes = params->outbox_bytes;
     partition->persist = params->persist;
     partition->repairing = params->replaced;
+    partition->loss = PARTITION_LOSS_NONE;
     partition->config = params->topic->config;
     partition->flush_job.run = partition_flush_run;
     partition->dir = strdup(params->dir);

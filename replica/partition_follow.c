@@ -260,6 +260,7 @@ static enum follow_outcome cut(struct partition *partition, int64_t offset)
     pthread_mutex_lock(&partition->lock);
     if (!rc) {
         bool below = offset < partition->high_watermark.offset;
+        partition_loss_cut(partition, offset, partition->high_watermark.offset);
         (void)core_cut(&partition->core, &partition->epochs, offset);
         place_end(partition, below);
         if (tail) {
@@ -295,7 +296,19 @@ static enum follow_outcome restart(struct partition *partition, int64_t offset,
 {
     diag(DIAG_INFO, "%s: the copy is dropped and made anew from offset %lld",
          partition->name, (long long)offset);
-    return finish_cut(partition, partition_begin_anew(partition, offset, epoch));
+    struct log_bounds bounds;
+    log_bounds_get(partition->log, &bounds);
+    pthread_mutex_lock(&partition->lock);
+    const int64_t shown = partition->high_watermark.offset;
+    pthread_mutex_unlock(&partition->lock);
+    int rc = partition_begin_anew(partition, offset, epoch);
+    if (!rc) {
+        pthread_mutex_lock(&partition->lock);
+        int64_t first = bounds.start.offset;
+        partition_loss_cut(partition, offset > first ? offset : first, shown);
+        pthread_mutex_unlock(&partition->lock);
+    }
+    return finish_cut(partition, rc);
 }
 
 /* [append_lock, released here] */

@@ -135,12 +135,14 @@ struct partition {
     struct log_place high_watermark; /* [lock] */
     struct epoch_list epochs;        /* [lock] */
     int64_t last_append_ms;          /* [lock] */
-    int64_t appended_ms;  /* [lock] when the last append here was, monotonic */
-    bool streams;         /* [lock] and it came soon after the one before */
-    int64_t watched_ms;   /* [lock] when somebody last waited for the high watermark */
-    uint64_t unclean;     /* [lock] */
-    bool deleted;         /* [lock] */
-    bool offline;         /* [lock] */
+    int64_t appended_ms; /* [lock] when the last append here was, monotonic */
+    bool streams;        /* [lock] and it came soon after the one before */
+    int64_t watched_ms;  /* [lock] when somebody last waited for the high watermark */
+    uint64_t unclean;    /* [lock] */
+    struct partition_loss loss; /* [lock] what an election gave up; epoch -1: nothing */
+    bool loss_due;              /* [lock] it is to be put on record */
+    bool deleted;               /* [lock] */
+    bool offline;               /* [lock] */
     bool failed;          /* [lock] its disk did, and others have what was committed */
     bool listed;          /* [lock] as failed or damaged by an earlier process */
     bool stopping;        /* [lock] */
@@ -223,6 +225,8 @@ void partition_tell(struct partition *partition, enum partition_news news);
 void partition_collect(struct partition *partition, struct released *released);
 /* [partition->lock] partition_fetch.c: the part of it for parked fetches. */
 void partition_collect_fetches(struct partition *partition, struct released *released);
+/* [partition->lock] partition_loss.c: offsets that were visible here are to be cut. */
+void partition_loss_cut(struct partition *partition, int64_t from, int64_t to);
 /* [no lock] */
 void partition_release(struct partition *partition, struct released *released);
 /* [partition->lock] What this node appended as a leader at or behind `end_offset` was

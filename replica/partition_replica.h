@@ -109,6 +109,15 @@ void partition_isr_outcome(struct partition *partition,
 /* The store was read after the last outcome. */
 void partition_isr_reread(struct partition *partition);
 
+/*
+ * What an unclean election gave up, as far as this replica knows: a leader where its
+ * own log ended, a follower what it showed beyond that and cut. true: *out is to be put
+ * on record (cluster_record_loss), and partition_loss_recorded() called then.
+ */
+bool partition_loss_get(struct partition *partition, struct partition_loss *out);
+void partition_loss_recorded(struct partition *partition,
+                             const struct partition_loss *recorded);
+
 /* How much may be missing, by how the last process ended. */
 enum partition_doubt {
     DOUBT_NONE,      /* it was open already */

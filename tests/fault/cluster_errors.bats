@@ -209,6 +209,8 @@ finally:
     kill -CONT "$(pid_of "$F")" "$(pid_of "$G")"
     wait_for 30 eval 'k=$(state_of t leader n'"$F"') && [ "$k" -gt 0 ] && [ "$k" != '"$L"' ]'
     run -0 within 20 bash -c "echo new >>'$C/n$G/topics/t/0/log'"
+    # Who leads knows where its log ended; how much others had, these tell when they come.
+    wait_for 10 grep -q 'kind=loss t-0.*lost messages from offset 1 on' "$C/n$G/cluster/problems"
     kill -CONT "$(pid_of "$L")"
     wait_for 30 all_in_sync t
     wait_for 10 same_everywhere t
@@ -222,7 +224,9 @@ finally:
     for k in "$L" "$F" "$G"; do
         run -0 cat "$C/n$k/topics/t/0/log"
         assert_output $'kept\nnew'
-        wait_for 10 grep -q 'kind=loss' "$C/n$k/cluster/problems"
+        wait_for 10 grep -q 'kind=loss t-0.*lost messages 1 to 1' "$C/n$k/cluster/problems"
+        run -0 jq -c '.loss | [.from, .to]' "$C/n$k/cluster/brokers/topics/t/partitions/0/state"
+        assert_output '[1,2]'
     done
 }
 

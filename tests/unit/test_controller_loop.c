@@ -254,7 +254,18 @@ static void test_unclean_election_waits_and_is_recorded(void **state)
     assert_int_equal(s.loss.from, -1);
     rig_until_problem(rig, c, "kind=loss t-0", true);
     assert_int_equal(
-        cluster_record_loss(rig->nodes[c].cluster, &s.topic, 0, s.loss.epoch, 80, 90),
+        cluster_record_loss(rig->nodes[c].cluster, &s.topic, 0,
+                            &(struct partition_loss){s.loss.epoch, 0, 80, -1}),
+        0);
+    rig_until_problem(rig, c, "messages from offset 80 on", true);
+    assert_int_equal(
+        cluster_record_loss(rig->nodes[c].cluster, &s.topic, 0,
+                            &(struct partition_loss){s.loss.epoch, 0, 85, 90}),
+        0);
+    /* Another election's is not this one's. */
+    assert_int_equal(
+        cluster_record_loss(rig->nodes[c].cluster, &s.topic, 0,
+                            &(struct partition_loss){s.loss.epoch - 1, 0, 1, 200}),
         0);
     rig_until_problem(rig, c, "messages 80 to 89", true);
     /* The record outlives later elections. */
