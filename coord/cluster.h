@@ -142,6 +142,11 @@ struct cluster_params {
     const struct clock *clock; /* borrowed */
 };
 
+/* Whether the other nodes of a cluster can be told where this one is. 0; -EINVAL, and
+ * `why` names the setting. Pure; any thread. */
+int cluster_address_check(const struct mount_config *config, char *why,
+                          size_t why_size);
+
 /*
  * Opens the store, registers this node, elects, gives new leader epochs. `why` gets the
  * reason of a failure in words. 0; E_CORRUPT (both copies of the embedded store are

@@ -6,6 +6,7 @@
 #include "coord/controller.h"
 #include "coord/diag.h"
 #include "coord/err.h"
+#include "coord/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,49 @@
 
 enum { REGISTER_ATTEMPTS = 10, LEAVE_WAIT_MS = 5000 };
 
+/* What others are told. */
+static const char *own_address(const struct mount_config *config)
+{
+    if (config->advertise && config->advertise[0])
+        return config->advertise;
+    return config->listen ? config->listen : "";
+}
+
+/* 0: none that somebody could connect to. */
+static int32_t port_of(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    int64_t port;
+
+    if (!colon || number_parse(colon + 1, 65535, &port) != 0)
+        return 0;
+    return (int32_t)port;
+}
+
+int cluster_address_check(const struct mount_config *config, char *why, size_t why_size)
+{
+    const char *address = own_address(config);
+
+    if (strcmp(config->coord, "embedded") == 0)
+        return 0;
+    if (!config->listen || !config->listen[0]) {
+        cluster_explain(
+            why, why_size,
+            "the nodes of a cluster reach each other over HTTP: listen must "
+            "be set where coord is not embedded");
+        return -EINVAL;
+    }
+    if (config->role != ROLE_CLIENT && port_of(address) == 0) {
+        cluster_explain(
+            why, why_size,
+            "%s=%s: other nodes are to reach this one there: give host:port "
+            "with a port of 1 to 65535",
+            address == config->advertise ? "advertise" : "listen", address);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 /* Splits "host:port" or "[v6]:port"; a host that is empty or a wildcard becomes this
  * machine's name. */
 static void parse_address(const char *address, struct registration *registration)
@@ -23,9 +67,7 @@ static void parse_address(const char *address, struct registration *registration
     size_t length = colon ? (size_t)(colon - address) : strlen(address);
     char *host = registration->host;
 
-    registration->port = colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0;
-    if (registration->port < 0 || registration->port > 65535)
-        registration->port = 0;
+    registration->port = port_of(address);
     if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
         address++;
         length -= 2;
@@ -42,15 +84,11 @@ static void parse_address(const char *address, struct registration *registration
 void cluster_describe_self(const struct cluster *cluster, struct registration *out)
 {
     const struct mount_config *config = cluster->params.config;
-    const char *address = config->advertise && config->advertise[0] ? config->advertise
-                          : config->listen                          ? config->listen
-                                                                    : "";
-
     *out = (struct registration){
         .client = config->role == ROLE_CLIENT,
         .started = cluster->started,
     };
-    parse_address(address, out);
+    parse_address(own_address(config), out);
     snprintf(out->rack, sizeof(out->rack), "%s", config->rack ? config->rack : "");
     snprintf(out->instance, sizeof(out->instance), "%s", cluster->instance);
 }

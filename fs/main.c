@@ -223,12 +223,9 @@ static int node_start(struct node *node)
         .problems = node->problems,
         .clock = &clock_real,
     };
-    if (strcmp(config->coord, "embedded") != 0 && *config->listen == '\0') {
-        (void)snprintf(node->why, sizeof node->why,
-                       "the nodes of a cluster reach each other over HTTP: listen must "
-                       "be set where coord is not embedded");
-        return -EINVAL;
-    }
+    rc = cluster_address_check(config, node->why, sizeof node->why);
+    if (rc < 0)
+        return rc;
     rc = cluster_open(&cluster_params, &node->cluster, node->why, sizeof node->why);
     if (rc < 0)
         return rc;

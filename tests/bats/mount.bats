@@ -372,19 +372,25 @@ END
     stop_daemon
     grep -q '"clean":true' "$DATA/running.json"
     run within 60 "$TOPICFS_BIN" mount \
-        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:0" "$MNT"
+        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:9" "$MNT"
     assert_failure 1
     assert_output --partial "127.0.0.1:1"
     grep -q '"clean":true' "$DATA/running.json"
     run within 20 "$TOPICFS_BIN" mount -o "data=$DATA,coord=etcd://127.0.0.1:1" "$MNT"
     assert_failure 1
     assert_output "topicfs: the nodes of a cluster reach each other over HTTP: listen must be set where coord is not embedded"
+    local address
+    for address in listen=127.0.0.1:0 listen=127.0.0.1:9,advertise=h1:0; do
+        run within 20 "$TOPICFS_BIN" mount -o "data=$DATA,coord=etcd://127.0.0.1:1,$address" "$MNT"
+        assert_failure 1
+        assert_output "topicfs: ${address##*,}: other nodes are to reach this one there: give host:port with a port of 1 to 65535"
+    done
     start_daemon
     run ! grep -q '"clean":true' "$DATA/running.json"
     kill9
     # After a crash nothing is made good by it.
     run within 60 "$TOPICFS_BIN" mount \
-        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:0" "$MNT"
+        -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:9" "$MNT"
     assert_failure 1
     run ! grep -q '"clean":true' "$DATA/running.json"
     start_daemon

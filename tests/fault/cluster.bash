@@ -104,6 +104,13 @@ pid_of() { # NODE or member of etcd
     esac
 }
 
+free_port() {
+    "$PYTHON" -c 'import socket
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    print(s.getsockname()[1])'
+}
+
 etcd_address() {
     local client
     read -r client _ <"$C/run/etcd1.port"

@@ -173,7 +173,7 @@ for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
     SESSION_S=20 fresh_cluster 2
     mkdir "$C/second"
     run within 60 "$TOPICFS_BIN" mount -o \
-        "coord=etcd://$(etcd_address),cluster=local,node=1,listen=127.0.0.1:0,data=$C/data/second" \
+        "coord=etcd://$(etcd_address),cluster=local,node=1,listen=127.0.0.1:9,data=$C/data/second" \
         "$C/second"
     assert_failure 1
     assert_output --partial "node=1: a node with this id is alive"

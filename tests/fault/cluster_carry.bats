@@ -119,7 +119,7 @@ owner() { # FILE OWNER: only root can
     echo mine >>"$C/alone/topics/u/0/log"
     leave_alone
     local copy options
-    options="coord=etcd://$(etcd_address),cluster=local,node=9,listen=127.0.0.1:0"
+    options="coord=etcd://$(etcd_address),cluster=local,node=9,listen=127.0.0.1:$(free_port)"
     run within 60 "$TOPICFS_BIN" mount -o "$options,role=client,data=$C/data/late" "$C/alone"
     assert_failure 1
     assert_output --partial "role=client keeps none"
