@@ -21,18 +21,21 @@ static int64_t real_ms(void)
     return clock_mono_ms(&clock_real);
 }
 
-/* A port that nobody has just now. */
-static int free_port(void)
+/* A port that nobody has, nor gets while the socket is there: it does not listen, so
+ * that the node still can. Returns the socket. */
+static int hold_port(int *port)
 {
+    const int on = 1;
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    (void)close(fd);
-    return ntohs(address.sin_port);
+    *port = ntohs(address.sin_port);
+    return fd;
 }
 
 static void *tick(void *arg)
@@ -209,10 +212,12 @@ struct replica_rig *replica_rig_open_with(int count,
         struct replica_node *node = &rig->nodes[id];
         struct mount_config *config = &rig->cluster.nodes[id].config;
         char listen[32];
+        int port = 0;
         node->silent_fd = -1;
+        node->port_fd = hold_port(&port);
         (void)snprintf(node->dir, sizeof node->dir, "/tmp/topicfs-unit-XXXXXX");
         assert_non_null(mkdtemp(node->dir));
-        (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
+        (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
         free(config->listen);
         config->listen = strdup(listen);
         assert_non_null(config->listen);
@@ -246,6 +251,7 @@ void replica_rig_close(struct replica_rig *rig)
             replica_rig_kill(rig, id);
         }
         free_port_of(&rig->nodes[id]);
+        (void)close(rig->nodes[id].port_fd);
     }
     atomic_store(&rig->stopping, true);
     pthread_join(rig->ticker, NULL);

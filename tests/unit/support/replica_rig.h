@@ -33,6 +33,7 @@ struct replica_node {
     struct broker *broker; /* NULL: not running */
     struct peer_routes *routes;
     struct http_server *server;
+    int port_fd;   /* keeps the port for it */
     int silent_fd; /* holds the port of a node that is cut off; -1: none */
     void *more;    /* what the rig's parts keep */
 };
