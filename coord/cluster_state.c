@@ -537,16 +537,18 @@ int partition_state_decode(const char *text, struct partition_state *out)
     return rc;
 }
 
-int topic_settings_encode(struct buf *out, int64_t config_version,
-                          const cJSON *overrides)
+int topic_settings_encode(struct buf *out, const struct topic_settings *settings)
 {
-    char *text = overrides ? cJSON_PrintUnformatted(overrides) : NULL;
+    char *text =
+        settings->overrides ? cJSON_PrintUnformatted(settings->overrides) : NULL;
     int rc;
 
-    if (overrides && !text)
+    if (settings->overrides && !text)
         return -ENOMEM;
-    rc = buf_printf(out, "{\"version\":1,\"config_version\":%" PRId64 ",\"config\":%s}",
-                    config_version, text ? text : "{}");
+    rc = buf_printf(
+        out, "{\"version\":1,\"config_version\":%" PRId64 "%s,\"config\":%s}",
+        settings->config_version,
+        settings->was_compacted ? ",\"was_compacted\":true" : "", text ? text : "{}");
     cJSON_free(text);
     return rc;
 }
@@ -561,6 +563,8 @@ int topic_settings_decode(const char *text, struct topic_settings *out)
                     out->config_version < 1))
         rc = E_INVALID_JSON;
     if (rc == 0) {
+        out->was_compacted =
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "was_compacted"));
         out->overrides = cJSON_DetachItemFromObjectCaseSensitive(object, "config");
         if (!cJSON_IsObject(out->overrides))
             rc = E_INVALID_JSON;

@@ -70,7 +70,8 @@ struct registration {
 
 struct topic_settings {
     int64_t config_version;
-    cJSON *overrides; /* an object */
+    cJSON *overrides;   /* an object */
+    bool was_compacted; /* see struct topic_config */
 };
 
 struct attributes {
@@ -115,8 +116,7 @@ int assignment_decode(const char *text, struct assignment *out);
 int partition_state_encode(struct buf *out, const struct partition_state *state);
 int partition_state_decode(const char *text, struct partition_state *out);
 /* overrides NULL: none. */
-int topic_settings_encode(struct buf *out, int64_t config_version,
-                          const cJSON *overrides);
+int topic_settings_encode(struct buf *out, const struct topic_settings *settings);
 int topic_settings_decode(const char *text, struct topic_settings *out);
 int attributes_encode(struct buf *out, const struct attributes *attributes);
 int attributes_decode(const char *text, struct attributes *out);

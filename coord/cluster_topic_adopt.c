@@ -56,6 +56,7 @@ static int adopted_properties(struct cluster *cluster, const struct snapshot *ba
 
     topic->first_epoch = controller_recovered_epoch(now_ms);
     topic->config_version = from ? from->topic.config_version : 1;
+    topic->was_compacted = from ? from->topic.config.was_compacted : true;
     topic->attributes =
         from ? (struct attributes){from->topic.uid, from->topic.gid, from->topic.mode,
                                    from->topic.created_ms}

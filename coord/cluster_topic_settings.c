@@ -47,7 +47,9 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
 {
     struct topic_config config = topic->topic.config, defaults = cluster->defaults;
     int64_t version = topic->topic.config_version;
-    cJSON *overrides = NULL;
+    struct topic_settings settings = {.was_compacted =
+                                          config.was_compacted ||
+                                          (config.cleanup_policy & CLEANUP_COMPACT)};
     struct buf value;
     int rc;
 
@@ -61,16 +63,17 @@ static int change_config(struct cluster *cluster, const struct snapshot_topic *t
     rc = settings_apply_json(&config, SETTING_TOPIC, &defaults, object, version, false,
                              why, why_size);
     if (rc == 0)
-        rc = cluster_own_settings(&config, &overrides);
+        rc = cluster_own_settings(&config, &settings.overrides);
     if (rc != 0)
         return rc;
+    settings.config_version = version + 1;
     buf_init(&value, CLUSTER_VALUE_MAX);
     txn_compare(txn, STORE_MOD_REVISION, topic->config_revision, "config/topics/%s",
                 topic->topic.name);
-    txn_fail(txn, topic_settings_encode(&value, version + 1, overrides));
+    txn_fail(txn, topic_settings_encode(&value, &settings));
     txn_put(txn, false, &value, "config/topics/%s", topic->topic.name);
     buf_free(&value);
-    cJSON_Delete(overrides);
+    topic_settings_free(&settings);
     return 0;
 }
 

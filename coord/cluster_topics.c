@@ -135,7 +135,9 @@ int cluster_topics_commit(struct cluster *cluster, const struct snapshot *base,
         first.partition_count = FIRST_STATES_MAX;
     add_states(&txn, name, &first, 0, &view, topic->first_epoch);
     txn_fail(&txn,
-             topic_settings_encode(&value, topic->config_version, topic->overrides));
+             topic_settings_encode(&value, &(struct topic_settings){
+                                               topic->config_version, topic->overrides,
+                                               topic->was_compacted}));
     txn_put(&txn, false, &value, "config/topics/%s", name);
     attributes_encode(&value, &topic->attributes);
     txn_put(&txn, false, &value, "attributes/topics/%s", name);

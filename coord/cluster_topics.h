@@ -22,6 +22,7 @@ struct new_topic {
     struct attributes attributes;
     int32_t first_epoch;
     int64_t config_version;
+    bool was_compacted; /* see struct topic_config */
 };
 
 /* 0; E_INVALID_NAME, also for names that begin with "__" unless `internal`;

@@ -514,6 +514,7 @@ static void build_config(struct model *model, const struct model_topic *from,
                      "config.json");
     else if (model->problems)
         problems_clear(model->problems, "config", topic->name);
+    config->was_compacted = malformed || from->settings.was_compacted;
     config->partitions = from->assignment.partition_count;
     config->replication_factor = from->assignment.partitions[0].count;
     config->min_insync_replicas = topic_config_min_insync(config);

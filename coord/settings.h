@@ -57,6 +57,8 @@ struct topic_config {
     int64_t delivery_timeout_ms;
     int64_t replica_lag_time_max_ms;
     int64_t replica_lag_max_messages; /* 0 = off */
+    int64_t was_compacted; /* no setting: 1 = cleanup_policy had compact before, and
+                            * messages may be missing between others */
 };
 
 /* A consumer group's settings. */

@@ -23,7 +23,8 @@ void core_configure(struct partition_core *core, const struct topic_config *conf
 {
     core->min_insync_replicas = topic_config_min_insync(config);
     core->flush_counts = config->flush == FLUSH_ACK && !core->remote;
-    core->compacted = config->cleanup_policy & CLEANUP_COMPACT;
+    core->compacted =
+        (config->cleanup_policy & CLEANUP_COMPACT) || config->was_compacted;
     core->lag_time_max_ms = config->replica_lag_time_max_ms;
     core->lag_max_messages = config->replica_lag_max_messages;
 }

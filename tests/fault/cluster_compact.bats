@@ -77,3 +77,21 @@ same_end() {
     done
     wait_for 20 no_problems
 }
+
+@test "a log that was compacted and is not any more: who has nothing of it gets it" {
+    fresh_cluster 3
+    cluster_topic t '{"cleanup_policy":"compact","segment_bytes":1024,"flush":"os"}'
+    wait_for 10 all_in_sync t
+    local leader away
+    leader=$(state_of t leader)
+    away=$((leader % 3 + 1))
+    versions 1 200 | while IFS= read -r line; do echo "$line"; done >>"$C/n$leader/topics/t/0/log"
+    wait_for 20 first_is_gone "n$leader"
+    echo '{"cleanup_policy":"delete"}' >"$C/n$leader/topics/t/config.json"
+    "$CLUSTER" kill "$away"
+    find "$C/data/n$away" -mindepth 1 -delete
+    wait_for 30 "$CLUSTER" start "$away"
+    wait_for 30 all_in_sync t
+    wait_for 10 say_everywhere 200
+    wait_for 10 same_end
+}

@@ -33,7 +33,8 @@ static void values_go_there_and_back(void **state)
         "\"instance\":\"i\"}",
         "{\"version\":1,\"uid\":1000,\"gid\":0,\"mode\":\"0750\","
         "\"created_ms\":1764417600000}",
-        "{\"version\":1,\"config_version\":3,\"config\":{\"flush\":\"os\"}}",
+        "{\"version\":1,\"config_version\":3,\"was_compacted\":true,\"config\":{"
+        "\"flush\":\"os\"}}",
         "{\"version\":1,\"brokerid\":8}",
         "29",
         "{\"version\":1,\"topic\":\"t\",\"deleted_ms\":5}",
@@ -70,8 +71,7 @@ static void values_go_there_and_back(void **state)
     attributes_encode(&buf, &attributes);
     expect(&buf, good[4]);
     assert_int_equal(topic_settings_decode(good[5], &settings), 0);
-    assert_int_equal(
-        topic_settings_encode(&buf, settings.config_version, settings.overrides), 0);
+    assert_int_equal(topic_settings_encode(&buf, &settings), 0);
     expect(&buf, good[5]);
     topic_settings_free(&settings);
     assert_int_equal(controller_decode(good[6], &number), 0);

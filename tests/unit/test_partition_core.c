@@ -250,6 +250,11 @@ static void test_which_policies_leave_holes(void **state)
     config.cleanup_policy = CLEANUP_DELETE | CLEANUP_COMPACT;
     core_configure(&core, &config);
     assert_true(core.compacted);
+    /* They stay when the policy is another. */
+    config =
+        (struct topic_config){.cleanup_policy = CLEANUP_DELETE, .was_compacted = 1};
+    core_configure(&core, &config);
+    assert_true(core.compacted);
 }
 
 int main(void)
