@@ -234,7 +234,7 @@ int group_wire_get_op(const cJSON *object, struct group_op *out)
         return kind;
     }
     op.kind = (enum group_op_kind)kind;
-    if (op.kind != GROUP_OP_LIST && (!op.group || topic_name_check(op.group))) {
+    if (op.group ? topic_name_check(op.group) : op.kind != GROUP_OP_LIST) {
         return -EBADMSG;
     }
     int rc = get_parts(object, &op);
