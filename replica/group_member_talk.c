@@ -180,8 +180,8 @@ static bool on_beat(struct group_beater *beater, int error, const cJSON *answer,
         int rc = member_core_granted(member->core, &beat, sent_ms,
                                      groups_now(member->groups));
         news = beat.changes != member->seen;
-        member->tell = member->tell || news;
-        member->seen = rc ? member->seen : beat.changes;
+        member->tell = member->tell || news || rc > 0;
+        member->seen = rc < 0 ? member->seen : beat.changes;
         beater->session_timeout_ms = beat.config.group_session_timeout_ms;
         free(beat.grants);
     }

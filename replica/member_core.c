@@ -8,6 +8,7 @@ struct member_core {
     size_t count;
     struct group_config config;
     int64_t fence_ms; /* nothing is handed out from then on */
+    bool missed;      /* the user looked for messages then */
     int32_t turn;     /* the partition that was handed out of last; -1: none */
     bool waiting;
     bool polling;    /* likewise, but no longer than until it is due */
@@ -214,7 +215,9 @@ int member_core_granted(struct member_core *core, const struct group_wire_beat *
     core->fence_ms = sent_ms + beat->config.group_session_timeout_ms;
     settle_acked(core);
     watch_user(core, now_ms);
-    return 0;
+    bool missed = core->missed;
+    core->missed = false;
+    return missed;
 }
 
 void member_core_lose(struct member_core *core, int32_t partition, int64_t generation)
@@ -274,10 +277,11 @@ void member_core_data(struct member_core *core, int32_t partition, int64_t gener
 /* ---- handing out --------------------------------------------------------------------
  */
 
-static int next_in_turn(const struct member_core *core, int64_t now_ms)
+static int next_in_turn(struct member_core *core, int64_t now_ms)
 {
     int first = -1;
     if (!member_core_may_hand(core, now_ms)) {
+        core->missed = true;
         return -1;
     }
     for (size_t i = 0; i < core->count; i++) {

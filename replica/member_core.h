@@ -67,8 +67,9 @@ void member_core_reset(struct member_core *core);
 
 /*
  * A beat, sent at sent_ms, was answered. Partitions that are not in the answer, or with
- * another generation, are lost; new ones begin as NEW. 0 or -ENOMEM: nothing was
- * taken. Answers must be given in the order of their beats.
+ * another generation, are lost; new ones begin as NEW. 0; 1: likewise, and the user
+ * looked for messages when nothing might be handed out, and is to look again; -ENOMEM:
+ * nothing was taken. Answers must be given in the order of their beats.
  */
 int member_core_granted(struct member_core *core, const struct group_wire_beat *beat,
                         int64_t sent_ms, int64_t now_ms);

@@ -207,8 +207,11 @@ static void test_fence(void **state)
     assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, SESSION_MS),
                      E_GROUP_FENCED);
     assert_false(member_core_poll(f->core, SESSION_MS));
-    /* Heard again, and still in the group: it goes on. */
+    /* Heard again, and still in the group: it goes on, and who looked is told. */
+    assert_int_equal(
+        member_core_granted(f->core, &f->beat, SESSION_MS + 5, SESSION_MS + 5), 1);
     answer(f, SESSION_MS + 5);
+    assert_true(member_core_poll(f->core, SESSION_MS + 5));
     assert_int_equal(member_core_hand(f->core, 0, 7, 10, 20, SESSION_MS + 6), 0);
 }
 
