@@ -25,12 +25,16 @@ random_word() {
 
 # --- processes -------------------------------------------------------------------------
 
-# The 22nd field of stat; the second, a name in parentheses, may have spaces in it.
+# The 22nd field of stat; the second, a name in parentheses, may have spaces in it. A process
+# whose first thread has ended has its ports and files until the last one has.
 started_at() { # PID
-    local text
+    local text tasks
     text=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
     text=${text##*) }
-    [ "${text%% *}" != Z ] || return 1
+    if [ "${text%% *}" = Z ]; then
+        tasks=("/proc/$1/task"/*)
+        [ "${#tasks[@]}" -gt 1 ] || return 1
+    fi
     # shellcheck disable=SC2086 # the fields are words
     set -- $text
     echo "${20}"
