@@ -311,8 +311,15 @@ lines, since = [None] * 1000, time.time()
 while len(lines) >= 1000 or time.time() - since < 3:
     assert time.time() < deadline, len(lines)
     time.sleep(0.1)
-    now = open(P + "/log").read().splitlines()
-    if now != lines:
+    try:
+        now = open(P + "/log").read().splitlines()
+    except OSError as e:
+        # It was compacted between two reads of the file.
+        assert e.errno == errno.ESTALE, e
+        now = None
+    if now is None:
+        since = time.time()
+    elif now != lines:
         lines, since = now, time.time()
 last = {}
 for line in lines:

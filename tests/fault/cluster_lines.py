@@ -82,8 +82,10 @@ def states(folder):
                     assert set(state["isr"]) <= set(state["replicas"]), text
                 reads += 1
         time.sleep(0.02)  # the pace of looking
-        with open(folder + "/run/states-read", "w") as file:
+        # Who looks at it finds a number at any time.
+        with open(folder + "/run/states-read.new", "w") as file:
             file.write(str(reads))
+        os.replace(folder + "/run/states-read.new", folder + "/run/states-read")
 
 
 def grows(log, seen):
