@@ -107,7 +107,7 @@ os.write(os.open('$M/topics/t/0/log', os.O_WRONLY | os.O_APPEND), b'interrupted\
         'os.write(os.open(MNT + "/topics/t/0/log", os.O_WRONLY | os.O_APPEND), b"late\n")'
     refused_in_time 10 'EIO|ETIMEDOUT|EHOSTUNREACH|EAGAIN' 'os.mkdir(MNT + "/topics/u")'
     refused_in_time 10 'EIO|ETIMEDOUT|EHOSTUNREACH|EAGAIN' 'os.chmod(MNT + "/topics/t", 0o700)'
-    run -0 within 5 grep -c kind=store "$M/cluster/problems"
+    wait_for 10 grep -q kind=store "$M/cluster/problems"
     wait_for 5 blocked "$FOLLOW"
     never_stuck "$FOLLOW" "$(pid_of "$ME")"
 }
