@@ -253,8 +253,9 @@ static void on_committed(struct group_ask *ask, int error, const cJSON *answer,
         refused = refusals(member, error, answer);
     }
     if (refused) {
-        member_core_committed(member->core, member->commits, refused,
-                              member->commit_count);
+        bool opened = member_core_committed(member->core, member->commits, refused,
+                                            member->commit_count);
+        member->tell = member->tell || opened;
     } else if (error != E_GROUP_MEMBER_UNKNOWN) {
         member_core_uncommitted(member->core);
         member->commit_ms = groups_now(member->groups) + RETRY_MS;

@@ -400,9 +400,10 @@ size_t member_core_commits(struct member_core *core, struct group_commit *out)
     return n;
 }
 
-void member_core_committed(struct member_core *core, const struct group_commit *commits,
+bool member_core_committed(struct member_core *core, const struct group_commit *commits,
                            const bool *refused, size_t count)
 {
+    bool opened = false;
     core->committing = false;
     core->acked = core->sent > core->acked ? core->sent : core->acked;
     for (size_t i = 0; i < count; i++) {
@@ -420,9 +421,11 @@ void member_core_committed(struct member_core *core, const struct group_commit *
         part->sending = -1;
         if (part->stage == MEMBER_STARTING) {
             part->stage = MEMBER_OPEN;
+            opened = true;
         }
     }
     settle_acked(core);
+    return opened;
 }
 
 void member_core_uncommitted(struct member_core *core)

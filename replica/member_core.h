@@ -130,8 +130,9 @@ bool member_core_is_dirty(const struct member_core *core);
 /* What is to be committed, into room for member_core_count() of them; they are under
  * way then, and nothing else is until member_core_committed(). */
 size_t member_core_commits(struct member_core *core, struct group_commit *out);
-/* The coordinator answered; what it refused is lost. */
-void member_core_committed(struct member_core *core, const struct group_commit *commits,
+/* The coordinator answered; what it refused is lost. true: there are partitions that
+ * may be handed out of from now on, and the user is to look again. */
+bool member_core_committed(struct member_core *core, const struct group_commit *commits,
                            const bool *refused, size_t count);
 /* It did not, and won't: what was under way is to be committed again. */
 void member_core_uncommitted(struct member_core *core);

@@ -6,6 +6,7 @@
 #include "tests/unit/support/groups_rig.h"
 #include "tests/unit/support/record.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -501,6 +502,39 @@ static void pollers_give_up(void **state)
     group_stream_close(stream);
 }
 
+static bool await_fired(struct fixture *f, int seen, int ms)
+{
+    const int64_t until_ms = clock_mono_ms(&clock_real) + ms;
+    while (atomic_load(&f->fired) == seen && clock_mono_ms(&clock_real) < until_ms)
+        sched_yield();
+    return atomic_load(&f->fired) != seen;
+}
+
+/* Where a new group begins is committed before the first message is handed out: who
+ * polled meanwhile is told of the message then. */
+static void pollers_begin(void **state)
+{
+    struct fixture *f = *state;
+    int seen;
+    groups_rig_configure(f->rig, "g", "{\"start\":\"earliest\"}");
+    groups_rig_append(f->rig, 0, "a\n");
+    struct partition *read = node_partition(&f->rig->node, "t", 0);
+    pthread_mutex_lock(&read->lock); /* it has joined, but is not placed */
+    struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    struct partition *held = hold_commits(f);
+    pthread_mutex_unlock(&read->lock);
+    partition_unref(read);
+    do {
+        seen = atomic_load(&f->fired);
+        assert_false(group_stream_poll(stream, notify_new(&f->fired, &f->freed)));
+    } while (await_fired(f, seen, 2 * MOMENT_MS));
+    let_commit(held);
+    assert_true(await_fired(f, seen, POLL_MS));
+    await_poll(f, stream);
+    expect(stream, 0, "a\n");
+    group_stream_close(stream);
+}
+
 /* ---- all at once --------------------------------------------------------------------
  */
 
@@ -579,6 +613,7 @@ int main(void)
         TEST(pollers_stay),
         TEST(pollers_join_again),
         TEST(pollers_give_up),
+        TEST(pollers_begin),
         TEST(interrupted_at_any_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
