@@ -33,6 +33,7 @@ struct since {
     struct since_key key;
     int64_t leaderless_ms; /* -1: it has a leader */
     int64_t preferred_ms;  /* -1: nothing to give back */
+    bool seen;             /* in the round that runs */
     UT_hash_handle hh;
 };
 
@@ -163,6 +164,7 @@ static void note(struct round *round, const struct snapshot_topic *topic, int32_
         since->leaderless_ms = since->preferred_ms = -1;
         HASH_ADD(hh, loop->waiting, key, sizeof(key), since);
     }
+    since->seen = true;
     if (!leaderless)
         since->leaderless_ms = -1;
     else if (since->leaderless_ms < 0)
@@ -174,6 +176,25 @@ static void note(struct round *round, const struct snapshot_topic *topic, int32_
     out->leaderless_since_ms = since->leaderless_ms;
     out->prefer |=
         returnable && round->view.now_ms - since->preferred_ms >= REBALANCE_AFTER_MS;
+}
+
+/* After a round that came to every partition: what is left of topics that are gone, or
+ * of states that can't be read any more, would keep the loop looking. */
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): uthash's macros
+static void forget_unseen(struct controller_loop *loop)
+{
+    struct since *since, *following;
+
+    HASH_ITER(hh, loop->waiting, since, following)
+    {
+        if (since->seen) {
+            since->seen = false;
+            continue;
+        }
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): neighbours are unlinked first
+        HASH_DEL(loop->waiting, since);
+        free(since);
+    }
 }
 
 static bool can_return(const struct round *round,
@@ -433,6 +454,8 @@ static int run_round(struct round *round)
         if (rc == 0 && round->states + round->topics >= BATCH_MAX)
             rc = finish_txn(round);
     }
+    if (rc == 0 && !round->incomplete)
+        forget_unseen(round->loop);
     if (rc == 0)
         rc = finish_txn(round);
     if (rc == 0)

@@ -1,6 +1,7 @@
 /* What the controller does, over a shared store: elections, moves, what it survives. */
 #include "support/cluster_rig.h"
 
+#include "coord/controller_loop.h"
 #include "coord/coord.h"
 
 #include <setjmp.h>
@@ -593,6 +594,41 @@ static void test_malformed_requests_stay(void **state)
     until_ended(rig, 1, "preferred_replica_election");
 }
 
+/* Over the node's present snapshot, until the loop waits for time, or no more. */
+static void step_until(struct cluster_rig *rig, int id, struct controller_loop *loop,
+                       bool waits)
+{
+    for (int i = 0; i < 5000; i++) {
+        const struct snapshot *snapshot = cluster_get(rig->nodes[id].cluster);
+        int rc = controller_loop_step(loop, snapshot);
+
+        snapshot_unref(snapshot);
+        if (rc == 0 && controller_loop_waits(loop) == waits)
+            return;
+        rig_pause();
+    }
+    fail_msg("the loop %s", waits ? "has nothing to wait for" : "waits still");
+}
+
+/* What a partition waited for goes with its topic. */
+static void test_nothing_waits_for_a_deleted_topic(void **state)
+{
+    struct cluster_rig *rig = *state;
+    int32_t controller = controller_of(rig, 1);
+    int victim = other_than(rig, controller, 0);
+    struct controller_loop *loop = controller_loop_new(rig->nodes[controller].cluster);
+
+    assert_non_null(loop);
+    create(rig, "{\"partitions\":3,\"replication_factor\":1}");
+    step_until(rig, controller, loop, false);
+    expire(rig, victim, controller);
+    step_until(rig, controller, loop, true);
+    assert_int_equal(cluster_delete_topic(rig->nodes[controller].cluster, "t", NULL, 0),
+                     0);
+    step_until(rig, controller, loop, false);
+    controller_loop_free(loop);
+}
+
 int main(void)
 {
 #define LOOP_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, rig_teardown)
@@ -613,6 +649,7 @@ int main(void)
         LOOP_TEST(test_lost_states_are_made_anew_above_old_epochs),
         LOOP_TEST(test_malformed_states_stay),
         LOOP_TEST(test_malformed_requests_stay),
+        LOOP_TEST(test_nothing_waits_for_a_deleted_topic),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
