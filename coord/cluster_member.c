@@ -6,7 +6,6 @@
 #include "coord/controller.h"
 #include "coord/diag.h"
 #include "coord/err.h"
-#include "coord/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,11 +27,9 @@ static const char *own_address(const struct mount_config *config)
 static int32_t port_of(const char *address)
 {
     const char *colon = strrchr(address, ':');
-    int64_t port;
+    long port = colon ? strtol(colon + 1, NULL, 10) : 0; /* a setting: digits alone */
 
-    if (!colon || number_parse(colon + 1, 65535, &port) != 0)
-        return 0;
-    return (int32_t)port;
+    return port > 0 && port <= 65535 ? (int32_t)port : 0;
 }
 
 int cluster_address_check(const struct mount_config *config, char *why, size_t why_size)

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 static const char settings[] = "{\"partitions\":3,\"retention_ms\":4242,"
+                               "\"cleanup_policy\":\"compact\","
                                "\"key_delimiter\":\";\",\"acks\":\"1\"}";
 
 /* The contents of the stopped node's store. */
@@ -31,7 +32,10 @@ static const struct topic *made(struct fixture *f,
                                 const struct cluster_snapshot **contents)
 {
     assert_int_equal(create(f, "t", settings), 0);
-    assert_int_equal(set_config(f, "t", "{\"max_message_bytes\":512}"), 0);
+    assert_int_equal(set_config(f, "t",
+                                "{\"max_message_bytes\":512,\"cleanup_policy\":"
+                                "\"delete\"}"),
+                     0);
     assert_int_equal(cluster_set_owner(f->cluster, "t", 5, 6, 01700), 0);
     assert_int_equal(create(f, "gone", NULL), 0);
     assert_int_equal(cluster_delete_topic(f->cluster, "gone", NULL, 0), 0);
@@ -53,6 +57,8 @@ static void expect_same(const struct topic *t, const struct topic *expected)
     assert_int_equal(t->config.retention_ms, 4242);
     assert_int_equal(t->config.max_message_bytes, 512);
     assert_int_equal(t->config.segment_bytes, expected->config.segment_bytes);
+    assert_int_equal(t->config.cleanup_policy, CLEANUP_DELETE);
+    assert_int_equal(t->config.was_compacted, 1);
     assert_int_equal(t->config_version, 2);
 }
 

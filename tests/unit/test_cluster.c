@@ -528,6 +528,80 @@ static void taking_out_tells_the_revision(void **state)
     cluster_snapshot_put(snapshot);
 }
 
+static void expect_was_compacted(struct fixture *f, const char *name, bool was)
+{
+    const struct cluster_snapshot *snapshot;
+    const struct topic *t = topic(f, name, &snapshot);
+
+    assert_int_equal(t->config.was_compacted, was);
+    cluster_snapshot_put(snapshot);
+}
+
+/* Once messages may be missing between others, they may for ever. */
+static void that_it_was_compacted_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct topic_id id;
+
+    assert_int_equal(create(f, "t", NULL), 0);
+    assert_int_equal(set_config(f, "t", "{\"acks\":1}"), 0);
+    expect_was_compacted(f, "t", false);
+    assert_int_equal(set_config(f, "t", "{\"cleanup_policy\":\"compact\"}"), 0);
+    assert_int_equal(set_config(f, "t", "{\"cleanup_policy\":\"delete\"}"), 0);
+    expect_was_compacted(f, "t", true);
+    assert_int_equal(set_config(f, "t", "{\"acks\":null}"), 0);
+    stop(f);
+    start(f);
+    expect_was_compacted(f, "t", true);
+    /* What an adopted one was is not known. */
+    assert_int_equal(topic_id_parse("00112233445566778899aabbccddeeff", &id), 0);
+    assert_int_equal(
+        cluster_adopt_topic(f->cluster, "u", &id, 1, f->why, sizeof(f->why)), 0);
+    assert_int_equal(set_config(f, "u", "{\"acks\":1}"), 0);
+    expect_was_compacted(f, "u", true);
+}
+
+static int check(const char *coord, const char *listen, const char *advertise,
+                 enum node_role role, char *why, size_t why_size)
+{
+    struct mount_config config;
+
+    assert_int_equal(mount_config_defaults(&config), 0);
+    assert_int_equal(
+        settings_set_text(&config, SETTING_MOUNT, "coord", coord, why, why_size), 0);
+    assert_int_equal(
+        settings_set_text(&config, SETTING_MOUNT, "listen", listen, why, why_size), 0);
+    assert_int_equal(settings_set_text(&config, SETTING_MOUNT, "advertise", advertise,
+                                       why, why_size),
+                     0);
+    config.role = role;
+    int rc = cluster_address_check(&config, why, why_size);
+    mount_config_free(&config);
+    return rc;
+}
+
+static void others_must_find_a_node(void **state)
+{
+    static const char etcd[] = "etcd://127.0.0.1:2379";
+    char why[400];
+
+    (void)state;
+#define CHECK(...) check(__VA_ARGS__, why, sizeof(why))
+    assert_int_equal(CHECK("embedded", "", "", ROLE_REPLICA), 0);
+    assert_int_equal(CHECK("embedded", "127.0.0.1:0", "", ROLE_REPLICA), 0);
+    assert_int_equal(CHECK(etcd, "127.0.0.1:9640", "", ROLE_REPLICA), 0);
+    assert_int_equal(CHECK(etcd, "[::1]:09640", "", ROLE_REPLICA), 0);
+    assert_int_equal(CHECK(etcd, "127.0.0.1:0", "h:1", ROLE_REPLICA), 0);
+    assert_int_equal(CHECK(etcd, "127.0.0.1:0", "", ROLE_CLIENT), 0);
+    assert_int_equal(CHECK(etcd, "", "h:1", ROLE_CLIENT), -EINVAL);
+    assert_non_null(strstr(why, "listen must be set"));
+    assert_int_equal(CHECK(etcd, "127.0.0.1:0", "", ROLE_REPLICA), -EINVAL);
+    assert_ptr_equal(strstr(why, "listen=127.0.0.1:0"), why);
+    assert_int_equal(CHECK(etcd, "127.0.0.1:1", "h:00", ROLE_REPLICA), -EINVAL);
+    assert_ptr_equal(strstr(why, "advertise=h:00"), why);
+#undef CHECK
+}
+
 static void a_snapshot_outlives_its_cluster(void **state)
 {
     struct fixture *f = *state;
@@ -565,6 +639,8 @@ int main(void)
         TEST(readers_and_operations_side_by_side),
         TEST(opening_many_topics_takes_four_commits),
         TEST(taking_out_tells_the_revision),
+        TEST(that_it_was_compacted_stays),
+        TEST(others_must_find_a_node),
         TEST(a_snapshot_outlives_its_cluster),
     };
 
