@@ -103,6 +103,7 @@ static int adopt(struct cluster *cluster, const struct adoption *adoption, char 
     do
         rc = adopt_once(cluster, adoption, attempts > 0, why, why_size);
     while (cluster_again(&rc, &attempts));
+    cluster_topics_explain(cluster, adoption->name, rc, why, why_size);
     return rc;
 }
 

@@ -148,6 +148,17 @@ int cluster_topics_commit(struct cluster *cluster, const struct snapshot *base,
     return rc;
 }
 
+void cluster_topics_explain(const struct cluster *cluster, const char *name, int rc,
+                            char *why, size_t why_size)
+{
+    if (rc == E_CONFLICT)
+        cluster_explain(
+            why, why_size,
+            "topic %s: the coordination store has keys of it, but no assignment or a "
+            "malformed one: mend that, or delete what is below %sbrokers/topics/%s/",
+            name, cluster->prefix, name);
+}
+
 static bool has_leaders(const struct snapshot *snapshot, void *arg)
 {
     const struct snapshot_topic *topic = snapshot_topic_get(snapshot, arg);
@@ -259,11 +270,7 @@ static int create_topic(struct cluster *cluster, struct creation *creation, char
     do
         rc = create_once(cluster, creation, why, why_size);
     while (cluster_again(&rc, &attempts));
-    if (rc == E_CONFLICT)
-        cluster_explain(why, why_size,
-                        "topic %s: the coordination store has keys of it without an "
-                        "assignment: delete what is below %sbrokers/topics/%s/",
-                        creation->name, cluster->prefix, creation->name);
+    cluster_topics_explain(cluster, creation->name, rc, why, why_size);
     return wait_for_leaders(cluster, creation->name, rc);
 }
 

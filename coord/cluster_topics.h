@@ -8,6 +8,8 @@
  *     rc = cluster_topics_place(&topic.assignment, partitions, factor, &live);
  *     rc = cluster_topics_commit(cluster, base, &topic, &live);
  *     cluster_topics_free(&topic);
+ *
+ * and after the last attempt cluster_topics_explain(cluster, name, rc, why, why_size).
  */
 #ifndef TOPICFS_CLUSTER_TOPICS_H
 #define TOPICFS_CLUSTER_TOPICS_H
@@ -33,9 +35,12 @@ int cluster_topics_check_name(const struct snapshot *base, const char *name,
  * E_INVALID_REPLICATION_FACTOR. */
 int cluster_topics_place(struct assignment *assignment, int32_t partitions,
                          uint32_t factor, const struct id_list *live);
-/* As cluster_commit(). Left-overs of another program in its way are -EAGAIN. */
+/* As cluster_commit(). Left-overs of another program in its way are a lost race. */
 int cluster_topics_commit(struct cluster *cluster, const struct snapshot *base,
                           const struct new_topic *topic, const struct id_list *live);
 void cluster_topics_free(struct new_topic *topic);
+/* Of E_CONFLICT alone: who has lost every race was in none, but found left-overs. */
+void cluster_topics_explain(const struct cluster *cluster, const char *name, int rc,
+                            char *why, size_t why_size);
 
 #endif

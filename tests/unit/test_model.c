@@ -183,11 +183,18 @@ static void an_outcome_is_json(void **state)
 static void what_is_in_the_way_is_named(void **state)
 {
     struct fixture *f = *state;
+    struct topic_id id;
 
     put(f, "brokers/topics/t/partitions/0/state",
         "{\"controller_epoch\":1,\"leader\":-1,\"version\":1,\"leader_epoch\":9,"
         "\"isr\":[]}");
     assert_int_equal(create(f, "t", NULL), E_CONFLICT);
+    assert_non_null(strstr(f->why, "/topicfs/default/brokers/topics/t/"));
+    assert_int_equal(topic_id_parse("00112233445566778899aabbccddeeff", &id), 0);
+    f->why[0] = '\0';
+    assert_int_equal(
+        cluster_adopt_topic(f->cluster, "t", &id, 1, f->why, sizeof(f->why)),
+        E_CONFLICT);
     assert_non_null(strstr(f->why, "/topicfs/default/brokers/topics/t/"));
     put(f, "brokers/topics/t/partitions/0/state", NULL);
     assert_int_equal(create(f, "t", NULL), 0);
