@@ -14,19 +14,11 @@ struct nodes {
     uint32_t count;
 };
 
-static bool contains(const int32_t *ids, uint32_t count, int32_t id)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
 static bool has_replicas(const struct topic *topic, int32_t id)
 {
     for (int32_t p = 0; p < topic->partition_count; p++)
-        if (contains(topic->partitions[p].replicas, topic->partitions[p].replica_count,
-                     id))
+        if (replica_ids_list(topic->partitions[p].replicas,
+                             topic->partitions[p].replica_count, id))
             return true;
     return false;
 }

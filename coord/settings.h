@@ -124,8 +124,8 @@ int settings_set_text(void *config, enum setting_scope scope, const char *name,
  * the same type), read-only keys are accepted if unchanged (E_READ_ONLY otherwise);
  * unknown keys, wrong types, out of range, combinations that make no sense:
  * E_INVALID_CONFIG, `why` (may be NULL) says which and what is allowed. The key
- * "version" is compared
- * with `version` (E_CONFLICT) if present. `creating` allows the read-only keys.
+ * "version" is compared with `version` (E_CONFLICT) if present. `creating` allows the
+ * read-only keys.
  */
 int settings_apply_json(void *config, enum setting_scope scope, const void *defaults,
                         const cJSON *object, int64_t version, bool creating, char *why,
