@@ -276,7 +276,9 @@ static struct partition *take_from_table(struct broker *broker,
     pthread_mutex_lock(&broker->table_lock);
     struct table_entry *entry = broker_find_entry(broker, &key);
     while (entry && entry->opening) {
-        pthread_cond_wait(&broker->opened, &broker->table_lock);
+        if (!broker_open_now(broker, &key)) {
+            pthread_cond_wait(&broker->opened, &broker->table_lock);
+        }
         entry = broker_find_entry(broker, &key);
     }
     if (entry) {

@@ -116,6 +116,9 @@ int broker_open_again(struct broker *broker, const struct cluster_snapshot *snap
                       struct table_entry *entry);
 int broker_openers_start(struct broker *broker);
 void broker_openers_stop(struct broker *broker);
+/* [change_lock; table_lock, not held meanwhile] Opens one that nobody is at yet: who
+ * opens others may wait for the change_lock. false: somebody is at it. */
+bool broker_open_now(struct broker *broker, const struct partition_key *key);
 /* Does the jobs until there is none; *running is false then. */
 void broker_open_jobs(struct broker *broker, bool *running);
 void broker_release_open_waiters(struct broker *broker);

@@ -6,6 +6,7 @@
 #include "replica/broker_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 struct open_job {
@@ -130,9 +131,10 @@ static void publish(struct broker *broker, const struct open_job *job,
 }
 
 /* Settings, leadership or who has a replica may have changed while it was opened. */
-static void catch_up(struct broker *broker, const struct open_job *job,
-                     const struct topic *opened_as)
+static void catch_up(struct broker *broker, const struct open_job *job)
 {
+    const struct topic *opened_as =
+        cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
     pthread_mutex_lock(&broker->change_lock);
     const struct topic *now =
         cluster_snapshot_topic_by_id(broker->snapshot, &job->key.topic_id);
@@ -142,7 +144,8 @@ static void catch_up(struct broker *broker, const struct open_job *job,
     pthread_mutex_unlock(&broker->change_lock);
 }
 
-static void run_job(struct broker *broker, struct open_job *job, bool stopping)
+/* true: it is open. */
+static bool do_job(struct broker *broker, const struct open_job *job, bool stopping)
 {
     const struct topic *topic =
         cluster_snapshot_topic_by_id(job->snapshot, &job->key.topic_id);
@@ -152,11 +155,42 @@ static void run_job(struct broker *broker, struct open_job *job, bool stopping)
                       : broker_open_partition(broker, job->snapshot, topic,
                                               job->key.index, &partition);
     publish(broker, job, partition, copy, rc);
-    if (partition) {
-        catch_up(broker, job, topic);
-    }
+    return partition != NULL;
+}
+
+static void job_free(struct open_job *job)
+{
     cluster_snapshot_put(job->snapshot);
     free(job);
+}
+
+static void run_job(struct broker *broker, struct open_job *job, bool stopping)
+{
+    if (do_job(broker, job, stopping)) {
+        catch_up(broker, job);
+    }
+    job_free(job);
+}
+
+bool broker_open_now(struct broker *broker, const struct partition_key *key)
+{
+    struct open_job *job;
+    DL_FOREACH(broker->open_jobs, job)
+    {
+        if (memcmp(&job->key, key, sizeof *key) == 0) {
+            break;
+        }
+    }
+    if (!job) {
+        return false;
+    }
+    DL_DELETE(broker->open_jobs, job);
+    bool stopping = broker->interrupted;
+    pthread_mutex_unlock(&broker->table_lock);
+    (void)do_job(broker, job, stopping);
+    job_free(job);
+    pthread_mutex_lock(&broker->table_lock);
+    return true;
 }
 
 void broker_open_jobs(struct broker *broker, bool *running)

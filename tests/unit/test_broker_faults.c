@@ -189,6 +189,23 @@ static void test_unopened_log_of_a_new_topic(void **state)
     run(node, "test -d t-0 && test -f u-0 && rm u-0");
 }
 
+/* Its deletion waits for those that are being opened, and who opens them for the
+ * deletion. */
+static void test_topic_goes_while_it_is_opened(void **state)
+{
+    struct node *node = *state;
+    partition_unref(node_topic(node, "t", "{\"partitions\":1000}"));
+    node_stop(node);
+    run(node, "echo '{\"boot_id\":\"another\",\"clean\":false}' > running.json");
+    node_start(node);
+    alarm(60);
+    assert_int_equal(cluster_delete_topic(node->cluster, "t", NULL, 0), 0);
+    alarm(0);
+    run(node, "! test -e t-0 && ! test -e t-999");
+    await_opened(node);
+    assert_problems(node, "");
+}
+
 static void test_flush_of_a_deleted_log(void **state)
 {
     struct node *node = *state;
@@ -307,6 +324,7 @@ int main(void)
         TEST(test_unopened_log_keeps_what_is_known),
         TEST(test_unopened_log_is_tried_again),
         TEST(test_unopened_log_of_a_new_topic),
+        TEST(test_topic_goes_while_it_is_opened),
         TEST(test_flush_of_a_deleted_log),
         TEST(test_snapshot_of_a_deleted_log),
         TEST(test_deleted_log_that_can_not_be_moved),
