@@ -39,7 +39,7 @@ struct broker_params {
     struct cluster *cluster;
     struct problems *problems;
     const struct clock *clock;
-    unsigned max_open_files;           /* of segments; 0 = 200 */
+    unsigned max_open_files; /* of segments; 0 = 200, or a quarter of what is allowed */
     const struct mount_config *config; /* how other nodes are reached */
     int64_t tick_ms; /* how often it looks for what is due by time; 0 = each second */
 };

@@ -7,10 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many that were opened after a shortage raise the maximum by one again. */
+enum { GROW_EVERY = 16 };
+
 struct file_cache {
     const struct disk *disk; /* [const] */
     pthread_mutex_t lock;
-    unsigned max_open;              /* [lock] */
+    unsigned max_wanted;            /* [const] */
+    unsigned max_open;              /* [lock] no more than that */
+    unsigned opened;                /* [lock] since max_open changed */
     unsigned open_count;            /* [lock] pinned, idle and dropped ones */
     struct file_cache_file *newest; /* [lock] idle files only: those without a pin */
     struct file_cache_file *oldest; /* [lock] */
@@ -24,7 +29,8 @@ struct file_cache *file_cache_new(const struct disk *disk, unsigned max_open)
     if (cache == NULL)
         return NULL;
     cache->disk = disk;
-    cache->max_open = max_open == 0 ? FILE_CACHE_DEFAULT : max_open;
+    cache->max_wanted = max_open == 0 ? FILE_CACHE_DEFAULT : max_open;
+    cache->max_open = cache->max_wanted;
     pthread_mutex_init(&cache->lock, NULL);
     return cache;
 }
@@ -94,16 +100,40 @@ static struct file_cache_file *pin_open_file(struct file_cache *cache,
 }
 
 /* true: something was closed. */
+static bool close_held(struct file_cache *cache)
+{
+    int held[FILE_CACHE_HELD_MAX];
+    pthread_mutex_lock(&cache->lock);
+    unsigned count = cache->held_count;
+    memcpy(held, cache->held, count * sizeof *held);
+    cache->held_count = 0;
+    pthread_mutex_unlock(&cache->lock);
+    for (unsigned i = 0; i < count; i++)
+        cache->disk->ops->close(cache->disk, held[i]);
+    return count > 0;
+}
+
+/* Likewise. Held ones, whose space takes long to free, are the last resort. */
 static bool make_do_with_less(struct file_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
     if (cache->max_open > cache->open_count / 2)
         cache->max_open = cache->open_count / 2;
+    cache->opened = 0;
     struct file_cache_file *chain = evict(cache);
     bool closed = chain != NULL;
     pthread_mutex_unlock(&cache->lock);
     close_chain(cache, chain);
-    return closed;
+    return closed || close_held(cache);
+}
+
+/* [lock] The shortage may be over. */
+static void note_opened(struct file_cache *cache)
+{
+    if (cache->max_open < cache->max_wanted && ++cache->opened == GROW_EVERY) {
+        cache->max_open++;
+        cache->opened = 0;
+    }
 }
 
 int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
@@ -129,6 +159,7 @@ int file_cache_pin(struct file_cache *cache, struct file_cache_file **slot,
 
     pthread_mutex_lock(&cache->lock);
     cache->open_count++;
+    note_opened(cache);
     *out = pin_open_file(cache, slot);
     struct file_cache_file *chain;
     if (*out != NULL) { /* somebody else opened it meanwhile */
@@ -222,14 +253,7 @@ void file_cache_let_go(struct file_cache *cache, int held)
 
 void file_cache_free_space(struct file_cache *cache)
 {
-    int held[FILE_CACHE_HELD_MAX];
-    pthread_mutex_lock(&cache->lock);
-    unsigned count = cache->held_count;
-    memcpy(held, cache->held, count * sizeof *held);
-    cache->held_count = 0;
-    pthread_mutex_unlock(&cache->lock);
-    for (unsigned i = 0; i < count; i++)
-        cache->disk->ops->close(cache->disk, held[i]);
+    (void)close_held(cache);
 }
 
 void file_cache_drop_removed(struct file_cache *cache, struct file_cache_file **slot)

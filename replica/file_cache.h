@@ -16,6 +16,7 @@
  * A pinned file is never closed. When all are pinned, more than the maximum are open
  * for as long as that lasts. Where the process may not open another one, half of those
  * that are open become the maximum, and it is tried again: others need descriptors too.
+ * As files are opened later the maximum rises again, slowly, to what it was.
  *
  * Thread-safe: one mutex inside, not held while a file is opened or closed. Pinning a
  * file that is open takes that mutex and nothing else.
@@ -69,6 +70,7 @@ void file_cache_drop(struct file_cache *cache, struct file_cache_file **slot);
  * The name is gone as always; only the space comes later, also after a crash (what has
  * no name is freed when the filesystem is mounted). At most FILE_CACHE_HELD_MAX files
  * are held; those beyond it, and what can't be opened, are freed with their names.
+ * Those that are held are freed, too, where the process may not open another file.
  */
 enum { FILE_CACHE_HELD_MAX = 128 };
 

@@ -166,6 +166,25 @@ static void test_fewer_are_allowed_than_wanted(void **state)
     finish(&fixture);
 }
 
+/* What another process took it gives back. */
+static void test_shortage_passes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct file_cache_file *file;
+    make(&fixture);
+    for (int i = 0; i < MAX_OPEN; i++)
+        file_cache_unpin(fixture.cache, pin(&fixture, i));
+    assert_int_equal(
+        file_cache_pin(fixture.cache, &fixture.slots[MAX_OPEN], refuse, NULL, &file),
+        -EMFILE);
+    assert_int_equal(file_cache_open_count(fixture.cache), 0);
+    for (int i = 0; i < 1000; i++)
+        file_cache_unpin(fixture.cache, pin(&fixture, i % FILES));
+    assert_int_equal(file_cache_open_count(fixture.cache), MAX_OPEN);
+    finish(&fixture);
+}
+
 static void test_memo_goes_with_the_file(void **state)
 {
     (void)state;
@@ -222,6 +241,32 @@ static void test_held_files(void **state)
     assert_int_equal(fake_disk_freed(fixture.fake), FILE_CACHE_HELD_MAX + 2);
     file_cache_free_space(fixture.cache);
     assert_int_equal(fake_disk_freed(fixture.fake), FILE_CACHE_HELD_MAX + 3);
+    finish(&fixture);
+}
+
+static int open_once_freed(void *arg)
+{
+    struct opening *opening = arg;
+    return fake_disk_freed(opening->fixture->fake) > 0 ? open_numbered(arg) : -EMFILE;
+}
+
+/* They are open, too. */
+static void test_held_files_give_way(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    make(&fixture);
+    const struct disk *disk = &fixture.fake->disk;
+    struct opening opening = {.fixture = &fixture, .number = 0};
+    struct file_cache_file *file;
+    make_file(&fixture, "gone");
+    int held = file_cache_hold(fixture.cache, "gone");
+    assert_int_equal(disk->ops->unlink(disk, "gone"), 0);
+    file_cache_let_go(fixture.cache, held);
+    assert_int_equal(file_cache_pin(fixture.cache, &fixture.slots[0], open_once_freed,
+                                    &opening, &file),
+                     0);
+    file_cache_unpin(fixture.cache, file);
     finish(&fixture);
 }
 
@@ -282,8 +327,10 @@ int main(void)
         cmocka_unit_test(test_dropped_while_pinned),
         cmocka_unit_test(test_failed_open),
         cmocka_unit_test(test_fewer_are_allowed_than_wanted),
+        cmocka_unit_test(test_shortage_passes),
         cmocka_unit_test(test_memo_goes_with_the_file),
         cmocka_unit_test(test_held_files),
+        cmocka_unit_test(test_held_files_give_way),
         cmocka_unit_test(test_threads_share_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
