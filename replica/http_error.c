@@ -60,6 +60,7 @@ static const struct http_error errors[] = {
     {-EDQUOT, 507},
     {-ETIMEDOUT, 504},
     {-EBUSY, 409},
+    {-EUSERS, 409},
 };
 
 unsigned http_error_status(int code)

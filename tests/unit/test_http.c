@@ -150,6 +150,7 @@ static void test_every_error_has_a_status(void **state)
     assert_int_equal(http_error_status(E_OFFSET_BELOW_START), 410);
     assert_int_equal(http_error_status(E_COMMIT_TIMEOUT), 504);
     assert_int_equal(http_error_status(-EACCES), 403);
+    assert_int_equal(http_error_status(-EUSERS), 409);
     assert_int_equal(http_error_status(-EXDEV), 500);
     assert_string_equal(http_error_name(-ENOSPC), "ENOSPC");
     assert_string_equal(http_error_name(E_TOPIC_DELETED), "TOPIC_DELETED");
