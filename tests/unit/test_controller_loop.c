@@ -391,7 +391,7 @@ static bool replicas_are(const struct cluster_snapshot *snapshot, const void *ar
 
 static int reassign(struct cluster_rig *rig, int by, const struct replica_ids *to)
 {
-    char request[200], ids[40] = "";
+    char request[200], ids[80] = "";
 
     for (uint32_t i = 0; i < to->count; i++)
         snprintf(ids + strlen(ids), sizeof(ids) - strlen(ids), "%s%d", i ? "," : "",
@@ -488,6 +488,35 @@ static void test_move_after_move(void **state)
     assert_non_null(strstr(stored, request));
     free(stored);
     shared_store_hold_watch(rig->nodes[controller].store, false);
+}
+
+/* Old and new replicas are together no more than there can be. */
+static void test_a_move_has_room(void **state)
+{
+    enum { NODES = LEADERSHIP_REPLICAS_MAX + 1, OLD = 9 };
+    struct cluster_rig *rig = *state;
+    struct replica_ids target = {0};
+    char key[64], settings[64];
+    struct rig_state s;
+
+    for (int id = 4; id <= NODES; id++) {
+        snprintf(key, sizeof(key), "/topicfs/default/brokers/ids/%d", id);
+        shared_backend_put(rig->backend, key,
+                           "{\"version\":1,\"host\":\"h\",\"port\":1}");
+    }
+    rig_settle(rig);
+    snprintf(settings, sizeof(settings), "{\"replication_factor\":%d}", OLD);
+    create(rig, settings);
+    s = rig_state(rig, 1, "t", 0);
+    for (int id = 1; id <= NODES; id++)
+        if (!replica_ids_contain(&s.replicas, id))
+            replica_ids_add(&target, id);
+    assert_int_equal(s.replicas.count + target.count, NODES);
+    assert_int_equal(reassign(rig, 1, &target), E_INVALID_REPLICATION_FACTOR);
+    assert_non_null(strstr(rig->why, "t-0: old and new replicas are together on 17"));
+    target.ids[0] = s.replicas.ids[0];
+    assert_int_equal(reassign(rig, 1, &target), 0);
+    until_replicas(rig, 1, LEADERSHIP_REPLICAS_MAX);
 }
 
 static void test_return_to_dead_replicas_is_refused(void **state)
@@ -644,6 +673,7 @@ int main(void)
         LOOP_TEST(test_reassignment_grows_waits_and_shrinks),
         LOOP_TEST(test_reassignment_is_taken_back),
         LOOP_TEST(test_move_after_move),
+        LOOP_TEST(test_a_move_has_room),
         LOOP_TEST(test_return_to_dead_replicas_is_refused),
         LOOP_TEST(test_stale_controller_changes_nothing),
         LOOP_TEST(test_lost_states_are_made_anew_above_old_epochs),
