@@ -377,9 +377,10 @@ static int judge(struct compaction *compaction, const struct batch *batch, uint3
         message.tombstone = (size_t)key + 2 == length;
         message.last_of_key = key_map_get(compaction->map, line, (size_t)key);
         message.last_of_producer =
+            n + 1 == batch->message_count &&
             is_last_of_producer(compaction, batch, message.offset);
     }
-    if (message.tombstone) {
+    if (message.tombstone && compaction->kept_keys != NULL) {
         const XXH128_hash_t hash = XXH3_128bits(line, (size_t)key);
         message.earlier_key_stays = kept_key_find(compaction, &hash) != NULL;
     }
