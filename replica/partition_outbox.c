@@ -77,13 +77,19 @@ static struct outbox_write *write_new(struct partition *partition, const void *b
     return write;
 }
 
+/* Of all partitions together. One write of any size finds room when nothing else waits.
+ */
+static bool is_full(const struct partition *partition, size_t length)
+{
+    int64_t waiting = atomic_load(partition->outbox_bytes);
+    return waiting > 0 && waiting + (int64_t)length > OUTBOX_NODE_BYTES;
+}
+
 int partition_outbox_add(struct partition *partition, const void *bytes, size_t length,
                          uint32_t message_count, struct produce_waiter *waiter,
                          struct produce_result *result)
 {
-    /* One write of any size finds room when nothing else waits. */
-    int64_t waiting = atomic_load(partition->outbox_bytes);
-    bool full = waiting > 0 && waiting + (int64_t)length > OUTBOX_NODE_BYTES;
+    bool full = is_full(partition, length);
     struct outbox_write *write = full ? NULL : write_new(partition, bytes, length);
     *result = (struct produce_result){.error = full ? -EAGAIN : -ENOMEM};
     if (!write) {
@@ -300,7 +306,8 @@ void partition_outbox_keep(struct partition *partition, const char *tail,
     DL_FOREACH(partition->produces, waiter)
     {
         const struct produce_result *appended = &waiter->result;
-        if (waiter->write || !can_be_rescued(partition, waiter, from->offset)) {
+        if (waiter->write || !can_be_rescued(partition, waiter, from->offset) ||
+            is_full(partition, appended->length)) {
             continue;
         }
         struct outbox_write *write = write_new(

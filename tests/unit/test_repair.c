@@ -1,6 +1,7 @@
 /* Replicas that can't be used: they go out, are fetched anew, and come back. */
 #include "replica/log_internal.h"
 #include "replica/partition_internal.h"
+#include "replica/partition_outbox.h"
 #include "tests/unit/support/node.h"
 #include "tests/unit/support/replica_rig.h"
 
@@ -580,6 +581,32 @@ static void test_many_wait_for_what_nobody_has(void **state)
     partition_unref(partition);
 }
 
+/* What is kept of a log that goes counts among what waits on the node. */
+static void test_no_more_is_kept_than_there_is_room(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct waiting waiting;
+    struct produce_result result;
+    int leader = 0;
+    struct partition *partition = begin_topic(rig, &leader);
+    replica_rig_kill(rig, other_than(leader));
+    replica_rig_kill(rig, other_than(other_than(leader)));
+    begin_append(&waiting, partition, "two\n");
+    for (int i = 0; i < 2; i++) {
+        bool room = i > 0;
+        int64_t others = room ? 0 : OUTBOX_NODE_BYTES;
+        atomic_fetch_add(partition->outbox_bytes, others);
+        pthread_mutex_lock(&partition->append_lock);
+        partition_keep_waiting(partition);
+        pthread_mutex_unlock(&partition->append_lock);
+        assert_int_equal(waiting.waiter.write != NULL, room);
+        atomic_fetch_sub(partition->outbox_bytes, others);
+    }
+    assert_true(partition_produce_cancel(partition, &waiting.waiter, &result));
+    assert_int_equal(atomic_load(partition->outbox_bytes), 0);
+    partition_unref(partition);
+}
+
 /* Several wait for what a new leader cuts: each is sent to it, once, in order. */
 static void test_all_that_is_cut_is_sent_on(void **state)
 {
@@ -652,6 +679,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waiter_of_what_nobody_has,
                                         replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_many_wait_for_what_nobody_has,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_no_more_is_kept_than_there_is_room,
                                         replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_all_that_is_cut_is_sent_on,
                                         replica_rig_setup, replica_rig_teardown),
