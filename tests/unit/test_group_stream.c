@@ -1,7 +1,8 @@
 /* Streams of groups, on one node with its coordinator. */
-#include "fs/group_stream.h"
+#include "fs/group_stream_internal.h"
 
 #include "replica/group_wire.h"
+#include "replica/groups_internal.h"
 #include "replica/partition_internal.h"
 #include "tests/unit/support/groups_rig.h"
 #include "tests/unit/support/record.h"
@@ -510,21 +511,50 @@ static bool await_fired(struct fixture *f, int seen, int ms)
     return atomic_load(&f->fired) != seen;
 }
 
+/* The leader does not say where to begin while it is silent. */
+static void set_session(struct partition *partition, enum core_session session)
+{
+    pthread_mutex_lock(&partition->lock);
+    partition->core.session = session;
+    pthread_mutex_unlock(&partition->lock);
+}
+
+/* It knows where it begins, and that there are messages. */
+static bool is_placed(struct group_stream *stream)
+{
+    struct group_member *member = stream->member;
+    pthread_mutex_lock(&member->lock);
+    const struct member_part *part = member_core_part(member->core, 0);
+    bool placed = part->stage == MEMBER_STARTING && part->data;
+    pthread_mutex_unlock(&member->lock);
+    return placed;
+}
+
 /* Where a new group begins is committed before the first message is handed out: who
  * polled meanwhile is told of the message then. */
 static void pollers_begin(void **state)
 {
     struct fixture *f = *state;
     int seen;
-    groups_rig_configure(f->rig, "g", "{\"start\":\"earliest\"}");
     groups_rig_append(f->rig, 0, "a\n");
     struct partition *read = node_partition(&f->rig->node, "t", 0);
-    pthread_mutex_lock(&read->lock); /* it has joined, but is not placed */
+    set_session(read, SESSION_SILENT);
     struct group_stream *stream = open_stream(f, STREAM_TEXT);
+    struct group_member_status status = {0};
+    for (int i = 0; i < TRIES && status.partitions < 4; i++) {
+        (void)committed(f);
+        group_member_status(stream->member, &status);
+    }
+    assert_int_equal(status.partitions, 4);
     struct partition *held = hold_commits(f);
-    pthread_mutex_unlock(&read->lock);
+    set_session(read, SESSION_GOOD);
     partition_unref(read);
-    do {
+    const int64_t until_ms = clock_mono_ms(&clock_real) + POLL_MS;
+    while (!is_placed(stream)) {
+        assert_true(clock_mono_ms(&clock_real) < until_ms);
+        sched_yield();
+    }
+    do { /* until nothing more is told */
         seen = atomic_load(&f->fired);
         assert_false(group_stream_poll(stream, notify_new(&f->fired, &f->freed)));
     } while (await_fired(f, seen, 2 * MOMENT_MS));
