@@ -89,6 +89,13 @@ int64_t log_rig_end(const struct log_rig *rig)
     return rig->first + rig->count;
 }
 
+int64_t log_rig_stored_end(const struct log_rig *rig)
+{
+    struct log_bounds bounds;
+    log_bounds_get(rig->log, &bounds);
+    return bounds.end.offset;
+}
+
 static void add_line(struct log_rig *rig, const char *text, size_t length)
 {
     rig->lines = realloc(rig->lines, (size_t)(rig->count + 1) * sizeof *rig->lines);

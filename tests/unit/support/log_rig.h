@@ -50,7 +50,8 @@ void log_rig_remove(struct log_rig *rig);
 int log_rig_open(struct log_rig *rig, enum log_recovery recovery);
 void log_rig_close(struct log_rig *rig); /* as a crash sees it: nothing is flushed */
 
-int64_t log_rig_end(const struct log_rig *rig); /* of what was appended */
+int64_t log_rig_end(const struct log_rig *rig);        /* of what was appended */
+int64_t log_rig_stored_end(const struct log_rig *rig); /* of what the log has */
 /* One batch of random lines, the last of which ends the model also if this fails. */
 int log_rig_append(struct log_rig *rig, uint32_t lines, size_t max_length);
 int log_rig_flush(struct log_rig *rig); /* moves flushed_offset */
