@@ -98,20 +98,31 @@ static void await_opened(struct node *node)
     assert_false(broker_is_opening(node->broker));
 }
 
-static void test_unopened_log_keeps_what_is_known(void **state)
+/* A topic t with two messages, on a node that was stopped; its log can't be opened. */
+static void with_unopened_log(struct node *node)
 {
-    struct node *node = *state;
-    struct produce_result result;
     struct partition *partition = node_topic(node, "t", NULL);
     assert_int_equal(node_append(partition, "a\nb\n", NULL), 0);
     partition_unref(partition);
     node_stop(node);
     run(node, "mv t-0 away && touch t-0");
+}
+
+static void unopened_is_told(struct node *node)
+{
+    node_start(node);
+    await_opened(node);
+    assert_null(node_partition(node, "t", 0));
+    assert_problems(node, "kind=offline t-0");
+}
+
+static void test_unopened_log_keeps_what_is_known(void **state)
+{
+    struct node *node = *state;
+    struct produce_result result;
+    with_unopened_log(node);
     for (int i = 0; i < 2; i++) {
-        node_start(node);
-        await_opened(node);
-        assert_null(node_partition(node, "t", 0));
-        assert_problems(node, "kind=offline t-0");
+        unopened_is_told(node);
         node_stop(node);
         run(node, "grep -q ' 0 0 2 2 2 t$' checkpoint");
         run(node, "grep -q 'clean\":false' running.json");
@@ -119,7 +130,7 @@ static void test_unopened_log_keeps_what_is_known(void **state)
     run(node, "rm t-0 && mv away t-0");
     node_start(node);
     await_opened(node);
-    partition = node_partition(node, "t", 0);
+    struct partition *partition = node_partition(node, "t", 0);
     assert_non_null(partition);
     node_assert_text(partition, "a\nb\n");
     assert_int_equal(node_append(partition, "c\n", &result), 0);
@@ -148,19 +159,12 @@ static void test_unopened_log_is_tried_again(void **state)
 {
     struct node *node = *state;
     struct produce_result result;
-    struct partition *partition = node_topic(node, "t", NULL);
-    assert_int_equal(node_append(partition, "a\nb\n", NULL), 0);
-    partition_unref(partition);
-    node_stop(node);
-    run(node, "mv t-0 away && touch t-0");
-    node_start(node);
-    await_opened(node);
-    assert_null(node_partition(node, "t", 0));
-    assert_problems(node, "kind=offline t-0");
+    with_unopened_log(node);
+    unopened_is_told(node);
     run(node, "rm t-0 && mv away t-0");
     until_open(node, "t");
     assert_problems(node, "");
-    partition = node_partition(node, "t", 0);
+    struct partition *partition = node_partition(node, "t", 0);
     node_assert_text(partition, "a\nb\n");
     assert_int_equal(node_append(partition, "c\n", &result), 0);
     assert_int_equal(result.base_offset, 2);

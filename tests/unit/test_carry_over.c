@@ -216,8 +216,6 @@ static void test_what_the_shared_store_has_stays(void **state)
 
 int main(void)
 {
-#define ONE_NODE_TEST(fn)                                                              \
-    cmocka_unit_test_setup_teardown(fn, one_node_setup, one_node_teardown)
     const struct CMUnitTest tests[] = {
         ONE_NODE_TEST(test_all_of_a_topic_is_read),
         ONE_NODE_TEST(test_reading_changes_nothing),

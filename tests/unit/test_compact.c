@@ -103,6 +103,12 @@ static void append_random(struct rig *rig, int keys)
     assert_int_equal(append_text(rig, text, lines, -1, -1), 0);
 }
 
+static void append_batches(struct rig *rig, int count, int keys)
+{
+    for (int i = 0; i < count; i++)
+        append_random(rig, keys);
+}
+
 static void flush(struct rig *rig)
 {
     assert_int_equal(log_rig_flush(&rig->log), 0);
@@ -251,8 +257,7 @@ static void test_only_below_the_high_watermark(void **state)
     (void)state;
     struct rig rig;
     rig_make(&rig, 1);
-    for (int i = 0; i < 60; i++)
-        append_random(&rig, 2);
+    append_batches(&rig, 60, 2);
     int64_t all = rig.count;
     rig.count = all / 2;
     int64_t end = compact_all(&rig);
@@ -272,8 +277,7 @@ static void test_views_from_before(void **state)
     struct extent pinned;
     char bytes[8];
     rig_make(&rig, 7);
-    for (int i = 0; i < 60; i++)
-        append_random(&rig, 3);
+    append_batches(&rig, 60, 3);
     log_bounds_get(rig.log.log, &before);
     assert_int_equal(log_read(rig.log.log, before.start.position, 8,
                               before.end.position, before.rewrites, &pinned),
@@ -385,8 +389,7 @@ static void test_epochs_can_be_read_as_before(void **state)
     struct epoch_list after = {0};
     rig_make(&rig, 3);
     for (rig.epoch = 3; rig.epoch < 20; rig.epoch++) {
-        for (int i = 0; i < 3; i++)
-            append_random(&rig, 2);
+        append_batches(&rig, 3, 2);
     }
     fill(&rig, 0, 50);
     fill(&rig, 1, 50);
@@ -525,11 +528,9 @@ static bool crash_after(int64_t n, uint64_t seed, bool power)
     struct rig rig;
     struct compact_result result;
     rig_make(&rig, seed);
-    for (int i = 0; i < 40; i++)
-        append_random(&rig, 4);
+    append_batches(&rig, 40, 4);
     (void)compact_all(&rig);
-    for (int i = 0; i < 20; i++)
-        append_random(&rig, 4);
+    append_batches(&rig, 20, 4);
     flush(&rig);
     fake_disk_stop_after(rig.log.fake, n);
     bool stopped = compact(&rig, &result) != 0;
@@ -568,8 +569,7 @@ static void test_an_error_at_each_step(void **state)
         struct rig rig;
         struct compact_result result;
         rig_make(&rig, 5);
-        for (int i = 0; i < 40; i++)
-            append_random(&rig, 4);
+        append_batches(&rig, 40, 4);
         flush(&rig);
         fake_disk_fail_after(rig.log.fake, n, ENOSPC, false);
         int rc = compact(&rig, &result);
@@ -592,8 +592,7 @@ static void test_space_is_freed_later(void **state)
     struct rig rig;
     struct compact_result result;
     rig_make(&rig, 5);
-    for (int i = 0; i < 200; i++)
-        append_random(&rig, 4);
+    append_batches(&rig, 200, 4);
     flush(&rig);
     int64_t freed = fake_disk_freed(rig.log.fake);
     assert_int_equal(compact(&rig, &result), 0);
@@ -613,8 +612,7 @@ static void test_damage_is_found_and_changes_nothing(void **state)
     struct log_bounds before;
     struct log_bounds after;
     rig_make(&rig, 5);
-    for (int i = 0; i < 40; i++)
-        append_random(&rig, 4);
+    append_batches(&rig, 40, 4);
     flush(&rig);
     log_bounds_get(rig.log.log, &before);
     assert_true(

@@ -213,17 +213,15 @@ static void numbers_end_somewhere(void **state)
 
 int main(void)
 {
-#define MODEL_TEST(name)                                                               \
-    cmocka_unit_test_setup_teardown(name, one_node_setup, one_node_teardown)
     const struct CMUnitTest tests[] = {
-        MODEL_TEST(a_topic_outlives_its_assignment),
-        MODEL_TEST(without_settings_nothing_expires),
-        MODEL_TEST(nothing_is_opened),
-        MODEL_TEST(a_problem_goes_with_its_key),
-        MODEL_TEST(longer_keys_are_not_ours),
-        MODEL_TEST(an_outcome_is_json),
-        MODEL_TEST(what_is_in_the_way_is_named),
-        MODEL_TEST(numbers_end_somewhere),
+        ONE_NODE_TEST(a_topic_outlives_its_assignment),
+        ONE_NODE_TEST(without_settings_nothing_expires),
+        ONE_NODE_TEST(nothing_is_opened),
+        ONE_NODE_TEST(a_problem_goes_with_its_key),
+        ONE_NODE_TEST(longer_keys_are_not_ours),
+        ONE_NODE_TEST(an_outcome_is_json),
+        ONE_NODE_TEST(what_is_in_the_way_is_named),
+        ONE_NODE_TEST(numbers_end_somewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

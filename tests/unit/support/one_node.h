@@ -2,7 +2,7 @@
  * A cluster of one node over an embedded store in a scratch directory, for the tests of
  * coord.
  *
- *     cmocka_unit_test_setup_teardown(test, one_node_setup, one_node_teardown)
+ *     ONE_NODE_TEST(test)
  *     struct fixture *f = *state;
  *     assert_int_equal(create(f, "t", "{\"acks\":1}"), 0);
  *
@@ -41,5 +41,9 @@ const struct topic *topic(struct fixture *f, const char *name,
 /* What a file under cluster/ shows. */
 void expect_file(struct fixture *f, const char *path, const char *expected);
 void expect_in_file(struct fixture *f, const char *path, const char *part);
+
+/* A test of which *state is such a node. After cmocka.h. */
+#define ONE_NODE_TEST(fn)                                                              \
+    cmocka_unit_test_setup_teardown(fn, one_node_setup, one_node_teardown)
 
 #endif
