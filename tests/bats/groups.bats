@@ -107,6 +107,7 @@ four_partitions() {
 @test "what was committed stays over a restart" {
     seq 10 >>"$P/log"
     bash -c 'for i in 1 2 3 4 5; do read -r line; done' <"$G/read/t"
+    wait_for 5 members_are 0
     run -0 committed
     assert_output 4
     remount
@@ -166,6 +167,7 @@ except OSError as e:
     assert e.errno == 22, e
 os.close(fd)
 END
+    wait_for 5 members_are 0
     run -0 committed
     assert_output 2
 
@@ -192,7 +194,7 @@ def again():
 again()
 assert not select.select([fd], [], [], 0.1)[0]
 def later():
-    time.sleep(0.3)
+    time.sleep(0.3) # nothing shows that the wait has begun: it is given time
     with open(os.environ["P"] + "/log", "a") as f:
         f.write("x\n")
 t = threading.Thread(target=later)
@@ -249,7 +251,7 @@ END
     wait_for 10 all_owned 1 1
     background cat "$G/read/t" >"$WORK/b"
     wait_for 10 members_are 2
-    all_owned 1 1
+    wait_for 10 all_owned 1 1
     seq 10 >>"$P/log"
     wait_for 10 lines_in "$WORK/a" 10
     [ ! -s "$WORK/b" ]
@@ -319,7 +321,7 @@ assert (second["offset"], second["key"], second["value"]) == (1, None, "plain"),
 assert first["timestamp"] > 1700000000000
 END
     wait_for 5 members_are 0
-    [ "$(committed)" -le 1 ]
+    case $(committed) in 0 | 1 | none) ;; *) false ;; esac
 }
 
 @test "commit=manual: reads commit nothing, writes to offsets do" {
@@ -425,9 +427,13 @@ os.write(fd, b"1\n")'
     started() { [ "$(jq .log_start_offset "$P/state")" -gt 0 ]; }
     seq 5001 9000 >>"$P/log"
     wait_for 30 started
+    # It may go on moving.
+    at_start() {
+        [ "$(within 10 head -n 1 "$G/read/t")" = "$(head -n 1 "$P/log")" ]
+    }
+    wait_for 20 at_start
     run -0 within 10 head -n 1 "$G/read/t"
     [ "$output" -gt 1 ]
-    [ "$output" = "$(head -n 1 "$P/log")" ]
 }
 
 # --- config, removal -------------------------------------------------------------------

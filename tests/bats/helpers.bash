@@ -101,6 +101,16 @@ blocked() {
     state=$(awk '{print $3}' "/proc/$1/stat") && [ "$state" = S ]
 }
 
+has_open() { # PID PATH: a file whose name ends so; the kernel may have forgotten the name
+    readlink "/proc/$1/fd"/* | grep -qE "/$2( \(deleted\))?\$"
+}
+
+# waits_at PID PATH: blocked in that file, which it has opened. What is opened at its end ends
+# there, whatever comes then.
+waits_at() {
+    has_open "$1" "$2" && blocked "$1"
+}
+
 lines_in() { # FILE NUMBER: has at least that many lines
     [ "$(wc -l <"$1")" -ge "$2" ]
 }

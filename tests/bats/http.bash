@@ -12,6 +12,13 @@ find_url() {
     export PORT URL
 }
 
+# begin_curl OUT CURL-ARGUMENT...: in the background, its pid is $!; returns when the request is on
+# its way.
+begin_curl() {
+    background curl -s -v "${@:2}" >"$1" 2>"$1.err"
+    wait_for 5 grep -q '^> ' "$1.err"
+}
+
 # answers STATUS CURL-ARGUMENT...: that status, within $ANSWER_S seconds; the body is in $output.
 answers() {
     local expected=$1

@@ -107,9 +107,9 @@ $1" "${@:2}"
 
 @test "a long poll ends when a message comes, or the time is over" {
     new_topic t
-    background curl -s "$URL/topics/t/0?from=latest&wait_ms=30000" >"$WORK/out"
+    begin_curl "$WORK/out" "$URL/topics/t/0?from=latest&wait_ms=30000"
     local poll=$! begin
-    sleep 0.3 # nothing shows that the poll has begun: it is given time
+    sleep 0.3 # nothing shows that the node has it: it is given time
     alive "$poll"
     begin=$(now_ms)
     echo hello >>"$MNT/topics/t/0/log"
@@ -124,7 +124,7 @@ $1" "${@:2}"
 
 @test "a long poll on a topic that is deleted ends" {
     new_topic t
-    background curl -s -w '%{http_code}' "$URL/topics/t/0?from=latest&wait_ms=30000" >"$WORK/out"
+    begin_curl "$WORK/out" -w '%{http_code}' "$URL/topics/t/0?from=latest&wait_ms=30000"
     local poll=$!
     sleep 0.3 # as above
     rmdir "$MNT/topics/t"

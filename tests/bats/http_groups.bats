@@ -23,6 +23,10 @@ poll() { # [ARGUMENTS]: the values, one per line
     answers 200 "$G/members/$ID?${1:-}"
     output=$(jq -r .value <<<"$output")
 }
+# The member has a poll that waits: another one is refused.
+taken() {
+    [ "$(curl -s -o "$WORK/taken" -w '%{http_code}' "$G/members/$ID?wait_ms=0")" = 409 ]
+}
 committed() {
     cat "$MNT/groups/g/offsets/t/0"
 }
@@ -62,10 +66,8 @@ members_are() {
     join
     poll wait_ms=300
     assert_output ""
-    background bash -c 'curl -s "$G/members/$1?wait_ms=30000"' - "$ID" >"$WORK/out"
-    local waiting=$!
-    wait_for 5 blocked "$waiting"
-    answers 409 "$G/members/$ID"
+    begin_curl "$WORK/out" "$G/members/$ID?wait_ms=30000"
+    wait_for 5 taken
     echo hello >>"$MNT/topics/t/0/log"
     wait_for 10 lines_in "$WORK/out" 1
     run -0 jq -r .value "$WORK/out"
@@ -204,17 +206,16 @@ members_are() {
 
 @test "a deleted topic ends its members; a stop does not wait for them" {
     join
-    background bash -c 'curl -s -w "%{http_code}" "$G/members/$1?wait_ms=30000"' - "$ID" \
-        >"$WORK/out"
-    wait_for 5 blocked "$!"
+    begin_curl "$WORK/out" -w '%{http_code}' "$G/members/$ID?wait_ms=30000"
+    wait_for 5 taken
     rmdir "$MNT/topics/t"
     end_of "$!" 10
     run -0 tail -c 3 "$WORK/out"
     assert_output 410
     new_topic t
     join
-    background bash -c 'curl -s "$G/members/$1?wait_ms=30000"' - "$ID" >"$WORK/out"
-    wait_for 5 blocked "$!"
+    begin_curl "$WORK/out" "$G/members/$ID?wait_ms=30000"
+    wait_for 5 taken
     stop_daemon
 }
 

@@ -158,7 +158,7 @@ assert len(lines) == 50 and set(lines) == want, lines'
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.write(os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND), b"waits\n")'
     local writer=$! start
-    wait_for 5 blocked "$writer"
+    wait_for 5 waits_at "$writer" topics/t/0/log
     start=$(now_ms)
     kill -INT "$writer"
     local status=0
@@ -175,7 +175,7 @@ os.write(os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND), b"waits\n")'
         writers+=("$!")
     done
     local pid
-    for pid in "${writers[@]}"; do wait_for 5 blocked "$pid"; done
+    for pid in "${writers[@]}"; do wait_for 5 waits_at "$pid" topics/t/0/log; done
     never_stuck "${writers[@]}" "$DAEMON"
     kill -KILL "${writers[@]}"
     for pid in "${writers[@]}"; do

@@ -72,7 +72,7 @@ except InterruptedError:
     end_of $! 20
     background flock -x "$LOG" true
     local waiting=$!
-    wait_for 5 blocked "$waiting"
+    wait_for 5 waits_at "$waiting" topics/t/0/log
     kill -KILL "$waiting"
     wait_for 5 ended "$waiting"
     # Nothing is left of those who have given up.
@@ -81,7 +81,7 @@ except InterruptedError:
     flock -n -x 6
     background flock -x "$LOG" true
     waiting=$!
-    wait_for 5 blocked "$waiting"
+    wait_for 5 waits_at "$waiting" topics/t/0/log
     stop_daemon
     wait_for 5 ended "$waiting"
     exec 5>&- 6>&- || true

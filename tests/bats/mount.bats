@@ -241,15 +241,15 @@ no_daemon() {
     needs_root "mount as mount(8) does"
     stop_daemon
     # In a mount namespace of its own /sbin can get the helper without touching the machine.
-    mkdir "$WORK/upper" "$WORK/work" "$WORK/bin"
+    mkdir "$WORK/overlay" "$WORK/bin"
     ln -s "$TOPICFS_BIN" "$WORK/bin/topicfs"
     cp "$REPOSITORY/mountscripts/mount.topicfs" "$WORK/bin/"
     cat >"$WORK/script" <<'END'
 set -euo pipefail
 sbin=$(readlink -f /sbin)
-mount -t tmpfs none "$WORK/work"
-mkdir "$WORK/work/upper" "$WORK/work/work"
-mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$WORK/work/upper,workdir=$WORK/work/work" "$sbin"
+mount -t tmpfs none "$WORK/overlay"
+mkdir "$WORK/overlay/upper" "$WORK/overlay/changes"
+mount -t overlay overlay -o "lowerdir=$sbin,upperdir=$WORK/overlay/upper,workdir=$WORK/overlay/changes" "$sbin"
 sed "s|^find_topicfs() {|&\n    echo '$WORK/bin/topicfs'; return|" "$WORK/bin/mount.topicfs" >"$sbin/mount.topicfs"
 chmod 755 "$sbin/mount.topicfs"
 mount -t topicfs -o _netdev,nofail,flush=os "$DATA" "$MNT"

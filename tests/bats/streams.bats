@@ -12,7 +12,7 @@ teardown() { end_mount; }
 @test "follow blocks until a message comes, then delivers it" {
     background cat "$P/follow/latest" >"$WORK/out"
     local reader=$!
-    wait_for 5 blocked "$reader"
+    wait_for 5 waits_at "$reader" follow/latest
     [ ! -s "$WORK/out" ]
     echo one >>"$P/log"
     wait_for 5 lines_in "$WORK/out" 1
@@ -49,7 +49,7 @@ teardown() { end_mount; }
 @test "follow from an offset above the end waits for it" {
     seq 0 4 >>"$P/log"
     background cat "$P/follow/8" >"$WORK/out"
-    wait_for 5 blocked "$!"
+    wait_for 5 waits_at "$!" follow/8
     seq 5 7 >>"$P/log"
     seq 8 9 >>"$P/log"
     wait_for 5 lines_in "$WORK/out" 2
@@ -127,7 +127,7 @@ assert os.read(fd, 10) == b"x\n"'
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.read(os.open(sys.argv[1], os.O_RDONLY), 10)' "$P/$kind/latest"
             local reader=$! start
-            wait_for 5 blocked "$reader"
+            wait_for 5 waits_at "$reader" "$kind/latest"
             start=$(now_ms)
             kill -INT "$reader"
             local status=0
@@ -188,7 +188,7 @@ assert objects[3]["key"] == "ü" and objects[3]["value"].endswith("€😀"), ob
 
 @test "json blocks and follows like follow" {
     background cat "$P/json/latest" >"$WORK/out"
-    wait_for 5 blocked "$!"
+    wait_for 5 waits_at "$!" json/latest
     seq 0 2 >>"$P/log"
     wait_for 5 lines_in "$WORK/out" 3
     run -0 jq -c .offset "$WORK/out"
@@ -259,7 +259,7 @@ for pid in pids:
 @test "deleting the topic ends its readers with an error" {
     background cat "$P/follow/latest" 2>"$WORK/err"
     local reader=$!
-    wait_for 5 blocked "$reader"
+    wait_for 5 waits_at "$reader" follow/latest
     rmdir "$MNT/topics/t"
     local status=0
     end_of "$reader" 5 || status=$?
@@ -271,9 +271,9 @@ for pid in pids:
 @test "SIGTERM of the daemon ends blocked readers and unmounts" {
     background cat "$P/follow/latest" 2>"$WORK/err"
     local reader=$!
-    wait_for 5 blocked "$reader"
+    wait_for 5 waits_at "$reader" follow/latest
     background cat "$P/json/latest" 2>"$WORK/err2"
-    wait_for 5 blocked "$!"
+    wait_for 5 waits_at "$!" json/latest
     stop_daemon
     wait_for 5 ended "$reader"
     wait_for 5 ended "$!"
@@ -282,7 +282,7 @@ for pid in pids:
 @test "a lazy unmount with blocked readers: they live on, and end with the daemon" {
     background cat "$P/follow/latest" >"$WORK/out" 2>"$WORK/err"
     local reader=$!
-    wait_for 5 blocked "$reader"
+    wait_for 5 waits_at "$reader" follow/latest
     fusermount3 -u -z "$MNT"
     never_stuck "$reader" "$DAEMON"
     kill -KILL "$reader"
@@ -297,7 +297,7 @@ for pid in pids:
 @test "a killed reader is gone at once" {
     background cat "$P/follow/latest"
     local reader=$!
-    wait_for 5 blocked "$reader"
+    wait_for 5 waits_at "$reader" follow/latest
     kill -KILL "$reader"
     wait_for 1 ended "$reader"
 }

@@ -87,14 +87,21 @@ empty_disk() { # NODE
     rm "$C/data/n$1/ballast"
 }
 
-cluster_topic() { # NAME [JSON]: three replicas, and every node has it
-    local mount
+cluster_topic() { # NAME [JSON]: three replicas, and every node has it, with these settings
     mkdir "$C/n1/topics/$1"
     [ -z "${2-}" ] || printf '%s' "$2" >"$C/n1/topics/$1/config.json"
+    wait_for 10 known_everywhere "$1"
+}
+
+# known_everywhere TOPIC: every node has it, with n1's settings, and somebody leads. Whoever looks
+# at a log that is not kept there begins a copy, so that is not done.
+known_everywhere() {
+    local mount
     for mount in "$C"/n[0-9]*; do
-        wait_for 10 test -e "$mount/topics/$1/0/log"
+        [ -d "$mount/topics/$1/0" ] || return 1
+        cmp -s "$C/n1/topics/$1/config.json" "$mount/topics/$1/config.json" || return 1
     done
-    wait_for 10 led "$1"
+    led "$1"
 }
 
 pid_of() { # NODE or member of etcd

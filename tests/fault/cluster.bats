@@ -186,6 +186,8 @@ for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
     start=$(now_ms)
     "$CLUSTER" start 1
     [ $(($(now_ms) - start)) -lt $((10000 * TOPICFS_TEST_SLOW)) ] # its session had longer to go
+    # What it may show it learns from who leads.
+    wait_for 10 grep -q hi "$C/n1/topics/t/0/log"
     run -0 cat "$C/n1/topics/t/0/log"
     assert_output hi
 }
@@ -198,6 +200,7 @@ for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
     "$CLUSTER" kill 3
     run -0 within 20 rmdir "$C/n1/topics/t"
     run -0 within 20 mkdir "$C/n1/topics/t"
+    wait_for 10 test ! -s "$C/n2/topics/t/0/log" # the new one is there, too
     run -0 within 60 bash -c "echo new >>'$C/n2/topics/t/0/log'"
     "$CLUSTER" start 3
     wait_for 20 test -e "$C/n3/topics/t/0/log"
@@ -251,8 +254,9 @@ for t in threads: t.join()' "$C/n$1/topics/t/0/log" "$2"
     cluster_topic t
     echo '{"max_message_bytes":67108864}' >"$C/n1/topics/t/config.json"
     local k
+    wait_for 10 grep -q '"max_message_bytes":.*67108864' "$C/n1/topics/t/config.json"
+    wait_for 10 known_everywhere t # whoever leads judges the lines of all mounts
     for k in 1 2 3; do
-        wait_for 10 grep -q '"max_message_bytes":.*67108864' "$C/n$k/topics/t/config.json"
         run -0 within 60 "$PYTHON" -c 'import sys
 line = b"x" * (64 << 20) + b"\n"
 log = open(sys.argv[1], "ab", 0)

@@ -39,6 +39,14 @@ properties() { # MOUNT
     stat -c '%u %g %a' "$1/topics"
 }
 
+as_before() { # MOUNT
+    diff "$C/before" <(properties "$1")
+}
+
+min_insync_is() { # MOUNT COUNT
+    [ "$(jq .min_insync_replicas "$1/topics/t/config.json")" = "$2" ]
+}
+
 owner() { # FILE OWNER: only root can
     [ "$(id -u)" -ne 0 ] || chown "$2" "$1"
 }
@@ -66,7 +74,7 @@ owner() { # FILE OWNER: only root can
     for k in 1 2 3; do
         wait_for 10 test -e "$C/n$k/topics/t/1/log"
         wait_for 10 test -e "$C/n$k/topics/plain/0/log"
-        run -0 diff "$C/before" <(properties "$C/n$k")
+        wait_for 10 as_before "$C/n$k" || as_before "$C/n$k"
     done
     wait_for 10 no_problems
     [ ! -e "$C/data/n2/store" ]
@@ -74,7 +82,7 @@ owner() { # FILE OWNER: only root can
     # From here on it is a topic as any other.
     reassign t n1 '[1,2,3]'
     wait_for 20 all_in_sync t
-    [ "$(jq .min_insync_replicas "$C/n2/topics/t/config.json")" = 2 ]
+    wait_for 5 min_insync_is "$C/n2" 2
     echo more >>"$C/n3/topics/t/0/log"
     wait_for 10 same_everywhere t
     run -0 diff <(seq 1000; echo more) "$C/n1/topics/t/0/log"
@@ -84,6 +92,7 @@ owner() { # FILE OWNER: only root can
     "$CLUSTER" start 2
     wait_for 10 all_in_sync t
     wait_for 10 grep -q '"retention_ms":.*5184000000' "$C/n2/topics/t/config.json"
+    wait_for 10 same_everywhere t
     run -0 diff <(seq 1000; echo more) "$C/n2/topics/t/0/log"
 }
 
@@ -103,11 +112,13 @@ owner() { # FILE OWNER: only root can
     bring_up 3
     run -0 within 10 cat "$C/n3/topics/t/0/log"
     assert_output theirs
+    wait_for 10 test -e "$C/n1/topics/u/0/log"
     run -0 within 10 cat "$C/n1/topics/u/0/log"
     assert_output too
     wait_for 10 grep -q 2592000000 "$C/n1/topics/u/config.json"
     run -0 cat "$C/data/n3/stray/t-0/00000000000000000000.log"
     assert_output mine
+    wait_for 10 grep -q 'kind=stray t-0' "$C/n3/cluster/problems"
     run -0 grep 'kind=stray t-0' "$C/n3/cluster/problems"
     assert_output --partial "the cluster has another topic of this name"
 }

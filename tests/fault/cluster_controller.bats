@@ -33,14 +33,17 @@ for p in range(int(sys.argv[1])):
 # What etcd was told, in order: leaders move with the epoch of the present controller, and a
 # partition's leader epoch never falls.
 check_history() {
-    (ETCDCTL_API=3 timeout 1.5 etcdctl --endpoints "http://$(etcd_address)" watch --prefix /topicfs/ \
-        --rev=1 -w json || true) >"$C/history"
-    "$PYTHON" -c 'import base64, json, sys
-now, states, moves = 0, {}, 0
-for line in open(sys.argv[1]):
-    for event in json.loads(line).get("Events", []):
+    local etcd=(etcdctl --endpoints "http://$(etcd_address)") end=/topicfs/end-of-history
+    # Behind all of it, so that whoever reads it knows where it ends.
+    ETCDCTL_API=3 "${etcd[@]}" put "$end" there
+    ETCDCTL_API=3 within 30 "$PYTHON" -c 'import base64, json, subprocess, sys
+watch = subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE)
+now, states, moves, ended = 0, {}, 0, False
+while not ended:
+    for event in json.loads(watch.stdout.readline()).get("Events", []):
         kv = event["kv"]
         key = base64.b64decode(kv["key"]).decode()
+        ended = ended or key == sys.argv[1]
         if "value" not in kv:
             continue
         value = base64.b64decode(kv["value"]).decode()
@@ -57,8 +60,10 @@ for line in open(sys.argv[1]):
                 moves += 1
                 assert new["controller_epoch"] == now, (key, now, old, new)
                 assert new["leader_epoch"] > old["leader_epoch"], (key, old, new)
+watch.terminate()
+watch.wait()
 print(now, "controllers,", moves, "moves")
-assert now >= 2 and moves > 0' "$C/history"
+assert now >= 2 and moves > 0' "$end" "${etcd[@]}" watch --prefix /topicfs/ --rev=1 -w json
 }
 
 # stops_in_the_middle HOW: a node is killed, the controller stops while it moves what that node

@@ -89,8 +89,8 @@ os.pwrite(fd, bytes([byte[0] ^ 1]), at)' "$1" "$2"
     wait_for 30 whole_everywhere
     wait_for 30 all_in_sync t
     wait_for 30 no_problems
-    same_files_everywhere
-    nothing_left "$victim"
+    wait_for 10 same_files_everywhere
+    wait_for 10 nothing_left "$victim"
     # It can lead again, and serve.
     wait_for 20 preferred_leads "$victim" "$other"
     echo 'one more' | tee -a "$C/wanted" >>"$C/n$victim/topics/t/0/log"
@@ -126,7 +126,7 @@ preferred_leads() { # NODE ASKED
         wait_for 30 all_in_sync t
     done
     # What the others had is what it was.
-    same_files_everywhere
+    wait_for 10 same_files_everywhere
 }
 
 lose_metadata() { # HOW: of node 2
@@ -162,8 +162,8 @@ leads_by_own_word() {
     wait_for 30 whole_everywhere
     wait_for 30 all_in_sync t
     wait_for 30 no_problems
-    same_files_everywhere
-    nothing_left "$victim"
+    wait_for 10 same_files_everywhere
+    wait_for 10 nothing_left "$victim"
 }
 
 @test "a follower's disk is full, also over a restart: the others go on; with space it is back" {
@@ -265,7 +265,7 @@ nobody_noticed() { # WRITER WRITER
     # Mended, it comes back by itself.
     chattr -R -i "$C/data/n$victim/t-0"
     nobody_noticed "$other" "$victim"
-    nothing_left "$victim"
+    wait_for 10 nothing_left "$victim"
 }
 
 # What was acknowledged is there, and nothing twice.

@@ -22,13 +22,17 @@ roles() { # TOPIC
     G=$((F % 3 + 1))
 }
 
-configure() { # JSON with one key: until every mount shows it
+configure() { # JSON with one key: until both mounts show it
     local key mount
     echo "$1" >"$C/n$L/topics/t/config.json"
     key=$(jq -r 'keys[0]' <<<"$1")
     for mount in "$C/n$L" "$C/n$F"; do
         wait_for 10 shows "$mount/topics/t/config.json" "$key" "$(jq ".$key" <<<"$1")"
     done
+}
+
+has_mode() { # MODE FILE
+    [ "$(stat -c %a "$2")" = "$1" ]
 }
 
 shows() { # FILE KEY VALUE
@@ -94,7 +98,8 @@ os.write(fd, b"x\n")'; do
     done
     needs_root "act as another user"
     chmod 700 "$C/n$G/topics/t"
-    wait_for 5 test "$(stat -c %a "$C/n$F/topics/t")" = 700
+    local k
+    for k in "$L" "$F"; do wait_for 5 has_mode 700 "$C/n$k/topics/t"; done
     fails EACCES 'os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
@@ -133,6 +138,7 @@ os.open(MNT + "/topics/t/0/log", os.O_WRONLY | os.O_APPEND)'
     mkdir "$C/n1/topics/alone"
     reassign alone n1 "[$G]"
     wait_for 20 eval '[ "$(state_of alone replicas n'"$F"')$(state_of alone leader n'"$F"')" = "['"$G]$G"'" ]'
+    wait_for 10 known_everywhere alone
     echo '{"delivery_timeout_ms":1000}' >"$C/n$L/topics/alone/config.json"
     echo first >>"$C/n$F/topics/t/0/log"
     configure '{"delivery_timeout_ms":1500}'
@@ -182,7 +188,8 @@ finally:
     [ "$(state_of t log_end_offset "n$L")" = "$end" ]
 
     # The one replica of that topic is on the node that hangs, and its session is over.
-    wait_for 10 eval '[ "$(state_of alone leader n'"$F"')" = -1 ]'
+    local k
+    for k in "$L" "$F"; do wait_for 10 eval '[ "$(state_of alone leader n'"$k"')" = -1 ]'; done
     start_both 'os.write(os.open(MNT + "/topics/alone/0/log", os.O_WRONLY | os.O_APPEND), b"x\n")'
     ended_with EHOSTUNREACH 10
     kill -CONT "$(pid_of "$G")"

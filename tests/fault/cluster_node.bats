@@ -81,8 +81,9 @@ with_topic() {
 
 @test "the same command on three machines forms a cluster; again, it changes nothing" {
     all_nodes
-    cmp "$C/m1/cluster/controller" "$C/m2/cluster/controller"
-    cmp "$C/m1/cluster/controller" "$C/m3/cluster/controller"
+    wait_for 10 test -s "$C/m1/cluster/controller"
+    local k
+    for k in 2 3; do wait_for 10 cmp "$C/m1/cluster/controller" "$C/m$k/cluster/controller"; done
     with_topic
     run -0 cat "$C/m3/topics/t/0/log"
     assert_output $'from 1\nfrom 2\nfrom 3'
@@ -102,6 +103,7 @@ with_topic() {
     local mount
     for mount in "$C"/m?; do run ! mountpoint -q "$mount"; done
     all_nodes
+    wait_for 20 lines_in "$C/m1/topics/t/0/log" 3
     wait_for 20 same_on_all
     run -0 wc -l <"$C/m2/topics/t/0/log"
     assert_output 3
@@ -130,7 +132,7 @@ with_topic() {
     [ "$status" -ne 124 ]
     run -0 within 5 grep -c from "$C/m$lost/topics/t/0/log"
     assert_output 3
-    run -0 within 5 grep -c kind=store "$C/m$lost/cluster/problems"
+    wait_for 10 grep -q kind=store "$C/m$lost/cluster/problems"
     ip link set "$TAG-$lost" up
     wait_for 30 three_in_sync "$lost"
     wait_for 10 same_on_all

@@ -107,6 +107,7 @@ some_lost() {
     run within 20 bash -c "echo 'w9 1' >>'$C/n$last/topics/t/0/log'"
     assert_failure
     [ "$status" -ne 124 ]
+    wait_for 10 grep -q 'kind=leaderless t-0' "$C/n$last/cluster/problems"
     run -0 grep 'kind=leaderless t-0' "$C/n$last/cluster/problems"
     assert_output --partial "(node $second)"
     [ "$(state_of t leader "n$last")" = -1 ]

@@ -14,6 +14,7 @@ replicas_are() { # MOUNT REPLICAS
     mkdir "$C/n1/topics/t"
     reassign t n1 '[1,2]'
     wait_for 20 replicas_are n1 '[1,2]'
+    wait_for 10 known_everywhere t
     seq 1000 >>"$C/n3/topics/t/0/log"
 
     # It can't take anything any more, but is not known to be dead.
@@ -58,8 +59,8 @@ offsets_replicas_are() { # COUNT in each partition
     mkdir "$C/n1/topics/t"
     seq 100 >>"$C/n1/topics/t/0/log"
     wait_for 20 eval 'echo 40 >"$C/n1/groups/g/offsets/t/0"'
-    offsets_replicas_are 1
-    no_problems
+    wait_for 10 offsets_replicas_are 1
+    wait_for 10 no_problems
     bring_up 3
     wait_for 20 few_replicas
     local command

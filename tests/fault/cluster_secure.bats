@@ -77,6 +77,7 @@ coord_user=topicfs,coord_password_file=../password"
     run -0 within 30 "$TOPICFS_BIN" umount "$C/other"
     "$CLUSTER" kill 1
     "$CLUSTER" start 1
+    wait_for 10 grep -q hi "$C/n1/topics/t/0/log"
     run -0 within 10 cat "$C/n1/topics/t/0/log"
     assert_output hi
     run -1 "$CLUSTER" up 2 --etcd 3

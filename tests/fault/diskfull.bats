@@ -61,7 +61,7 @@ numbered() { # COUNT
     assert_output --regexp '^500 '
     run -1 bash -c "head -c 100000 /dev/zero | tr '\0' y | cat >>'$LOG'"
     assert_output --partial "No space left"
-    run -0 grep -c . "$MNT/cluster/problems"
+    wait_for 5 grep -q . "$MNT/cluster/problems"
 
     rm "$DATA/ballast"
     echo "after" >>"$LOG"

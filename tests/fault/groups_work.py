@@ -49,7 +49,7 @@ def work(stream, path):
                 if fd >= 0:
                     os.close(fd)
                 fd = -1
-                time.sleep(0.1)
+                time.sleep(0.1)  # the pace of trying again
 
 
 def append(path, text):
@@ -74,7 +74,7 @@ def fill(folder, topic, partitions, name, count, notes, *nodes):
                     # Perhaps it is stored: a line of its own from here on.
                     line = "%s %d again %d\n" % (name, number, attempt)
                     print("%.3f %s: %s" % (time.time(), path, error), flush=True)
-                    time.sleep(0.1)
+                    time.sleep(0.1)  # the pace of trying again
                     continue
                 out.write(line)
                 break

@@ -20,7 +20,7 @@ is_quiet() { # NODE
     local pid before
     pid=$(pid_of "$1")
     before=$(wakes "$pid")
-    sleep 3
+    sleep 3 # the time that is measured
     join <(echo "$before") <(wakes "$pid") |
         awk '{n = ($3 - $2) / 3; sum += n; if (n > most) most = n}
             END {print "node: " sum "/s, one thread " most "/s"; exit !(most <= 7 && sum <= 30)}'

@@ -6,8 +6,7 @@ setup() { :; }
 teardown() { end_cluster; }
 
 topic_on() { # TOPIC NODE: moved to this node alone
-    mkdir "$C/n1/topics/$1"
-    wait_for 10 led "$1"
+    cluster_topic "$1"
     reassign "$1" n1 "[$2]"
     wait_for 20 only_replica "$1" "$2"
 }
@@ -17,14 +16,20 @@ never_asked() { # LEADER
     echo $((6 - ($1 == 1 ? 4 : $1 + 1)))
 }
 
+same_as_led() { # TOPIC LEADER
+    local k
+    for k in 1 2 3; do
+        cmp -s "$C/n$2/topics/$1/0/log" "$C/n$k/topics/$1/0/log" || return 1
+    done
+}
+
 only_replica() {
     [ "$(state_of "$1" replicas)" = "[$2]" ] && [ "$(state_of "$1" leader)" = "$2" ]
 }
 
 @test "a topic with one replica is read and written on every node" {
     OPTIONS=replication_factor=1 fresh_cluster 3
-    mkdir "$C/n1/topics/t"
-    wait_for 10 led t
+    cluster_topic t
     local k leader a b
     leader=$(state_of t leader)
     a=$(never_asked "$leader")
@@ -35,6 +40,7 @@ only_replica() {
     run -0 cat "$C/n$leader/topics/t/0/log"
     assert_output 'by key'
     for k in 1 2 3; do echo "from $k" >>"$C/n$k/topics/t/0/log"; done
+    wait_for 5 same_as_led t "$leader"
     for k in 1 2 3; do
         run -0 cat "$C/n$k/topics/t/0/log"
         assert_output $'by key\nfrom 1\nfrom 2\nfrom 3'
@@ -63,9 +69,7 @@ only_replica() {
 
 @test "a node without a replica: durable writes, a leader that is killed, a topic that goes" {
     fresh_cluster 4
-    mkdir "$C/n1/topics/t"
-    wait_for 10 led t
-    wait_for 10 test -e "$C/n4/topics/t/0/log"
+    cluster_topic t
     local away leader k
     for k in 1 2 3 4; do
         state_of t replicas | jq -e "index($k)" >/dev/null || away=$k
@@ -87,6 +91,7 @@ only_replica() {
     wait_for 20 same_everywhere t
     background cat "$C/n$away/topics/t/0/follow/latest" >"$C/follow"
     local reader=$!
+    wait_for 5 has_open "$reader" follow/latest
     rmdir "$C/n$away/topics/t"
     run -1 end_of "$reader" 10 # ESTALE, as everywhere
     wait_for 10 no_problems
@@ -101,7 +106,7 @@ only_replica() {
     assert_output 'line 5'
     reassign t n1 '[3]'
     wait_for 20 only_replica t 3
-    [ "$(state_of t role n3)" = '"leader"' ]
+    wait_for 10 eval '[ "$(state_of t role n3)" = "\"leader\"" ]'
     run -0 cat "$C/n3/topics/t/0/log"
     assert_output $'line 1\nline 2\nline 3\nline 4\nline 5'
     echo 'line 6' >>"$C/n1/topics/t/0/log"
@@ -125,7 +130,7 @@ only_replica() {
     echo three >>"$C/client/topics/t/0/log"
     run -0 tail -n 1 "$C/client/topics/t/0/log"
     assert_output three
-    [ "$(state_of t 'isr|length' client)" = 3 ]
+    wait_for 5 eval '[ "$(state_of t "isr|length" client)" = 3 ]'
     run -0 within 30 "$TOPICFS_BIN" umount "$C/client"
     run -0 "$TOPICFS_BIN" check "$C/data/client"
 }
@@ -139,8 +144,7 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
 
 @test "over HTTP every node has every partition" {
     OPTIONS=replication_factor=1 fresh_cluster 3
-    mkdir "$C/n1/topics/t"
-    wait_for 10 led t
+    cluster_topic t
     local leader a b
     leader=$(state_of t leader)
     a=$(never_asked "$leader")
@@ -172,8 +176,7 @@ http_of() { # NODE PATH [ARGUMENT of curl...]: status, then the body
     wait_for 10 grep -q '^200' "$C/waited"
     grep -q '^four' "$C/waited"
     # Nobody to copy it from.
-    mkdir "$C/n1/topics/u"
-    wait_for 10 led u
+    cluster_topic u
     leader=$(state_of u leader)
     a=$(never_asked "$leader")
     echo '{"delivery_timeout_ms":500}' >"$C/n$a/topics/u/config.json"

@@ -154,7 +154,7 @@ for p in range(100):
     # Never tried again: the kernel may have dropped the pages.
     run bash -c "echo four >>'$MNT/topics/t/0/log'"
     assert_failure
-    run -0 grep -c t-0 "$MNT/cluster/problems"
+    wait_for 5 grep -q t-0 "$MNT/cluster/problems"
     # Others go on.
     echo fine >>"$MNT/topics/u/0/log"
     run -0 cat "$MNT/topics/u/0/log"

@@ -224,9 +224,7 @@ static void test_lost_session_fences_and_registers_anew(void **state)
     shared_store_cut(rig->nodes[2].store, false);
     rig_until(rig, 1, rig_has_broker, &id);
     rig_until(rig, 2, rig_is_member, NULL);
-    while (rig_self_epoch(rig, 2) == before)
-        rig_pause();
-    assert_true(rig_self_epoch(rig, 2) > before);
+    rig_until_registered_anew(rig, 2, before);
     rig_until_problem(rig, 2, "kind=session", false);
     cluster_unsubscribe(rig->nodes[2].cluster, on_change, &seen);
     assert_true(seen.fenced > 0);
@@ -241,8 +239,7 @@ static void test_reported_dead_registers_anew(void **state)
                      E_CONFLICT);
     assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 1, before), -EINVAL);
     assert_int_equal(cluster_report_dead(rig->nodes[1].cluster, 2, before), 0);
-    while (rig_self_epoch(rig, 2) <= before)
-        rig_pause();
+    rig_until_registered_anew(rig, 2, before);
     assert_true(rig_is(rig, 2, rig_is_member, NULL));
 }
 
