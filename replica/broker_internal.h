@@ -81,6 +81,7 @@ struct broker {
     pthread_t retrier;                 /* [maintenance thread; stop] */
     bool has_retrier;                  /* [maintenance thread; stop] to be joined */
     bool retrying;                     /* [table_lock] the retrier takes jobs */
+    size_t give_way_turn;              /* [the keeper's thread] whose turn it is */
 
     pthread_t maintenance; /* [const] */
     pthread_mutex_t maintenance_lock;

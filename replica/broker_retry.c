@@ -127,19 +127,21 @@ static bool is_bad(int error)
     }
 }
 
-static size_t collect(struct broker *broker, struct failure failures[GIVE_WAY_MAX])
+/* The replicas that failed; the caller frees. */
+static struct failure *collect(struct broker *broker, size_t *count)
 {
-    size_t count = 0;
+    *count = 0;
     pthread_mutex_lock(&broker->table_lock);
-    for (const struct table_entry *entry = broker->table; entry && count < GIVE_WAY_MAX;
+    struct failure *failures = calloc(HASH_COUNT(broker->table) + 1, sizeof *failures);
+    for (const struct table_entry *entry = failures ? broker->table : NULL; entry;
          entry = entry->hh.next) {
         if (has_failed(entry) && !entry->copy) {
-            failures[count++] =
+            failures[(*count)++] =
                 (struct failure){.key = entry->key, .error = entry->error};
         }
     }
     pthread_mutex_unlock(&broker->table_lock);
-    return count;
+    return failures;
 }
 
 /* [change_lock] Opening is not under way. */
@@ -209,15 +211,17 @@ static void give_way(struct broker *broker, const struct cluster_snapshot *snaps
 
 void broker_give_way(struct broker *broker)
 {
-    struct failure failures[GIVE_WAY_MAX];
+    size_t count;
     if (!has_any(broker)) {
         return;
     }
-    size_t count = collect(broker, failures);
+    struct failure *failures = collect(broker, &count);
     const struct cluster_snapshot *snapshot =
         cluster_snapshot_get(broker->params.cluster);
-    for (size_t i = 0; i < count; i++) {
-        give_way(broker, snapshot, &failures[i]);
+    /* In turn: those that stay as they are must not keep the others from it. */
+    for (size_t i = 0; i < count && i < GIVE_WAY_MAX; i++) {
+        give_way(broker, snapshot, &failures[broker->give_way_turn++ % count]);
     }
     cluster_snapshot_put(snapshot);
+    free(failures);
 }

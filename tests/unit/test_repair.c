@@ -256,6 +256,19 @@ static void test_new_log_that_can_not_be_opened(void **state)
     }
 }
 
+/* Those that can't give way do not stand in the way of those that can. */
+static void test_one_of_many_that_can_not_be_opened(void **state)
+{
+    struct replica_rig *rig = *state;
+    replica_rig_run(rig, 1, "for i in $(seq 0 74); do touch s-$i; done; touch t-0");
+    replica_rig_topic(rig, "s", "{\"replication_factor\":1,\"partitions\":75}");
+    replica_rig_topic(rig, "t", SMALL_SEGMENTS);
+    partition_unref(replica_rig_partition(rig, 1, "t"));
+    until_in_isr(rig, 1, "t", 1, true);
+    fill(rig, replica_rig_leader(rig, 3, "t", -1), "t");
+    assert_whole(rig, 1, "t");
+}
+
 /* That it can't be opened now does not mean that its messages are given up. */
 static void test_only_copy_can_not_be_opened(void **state)
 {
@@ -659,6 +672,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_log_that_can_not_be_opened,
                                         replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_new_log_that_can_not_be_opened,
+                                        replica_rig_setup, replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_one_of_many_that_can_not_be_opened,
                                         replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_only_copy_can_not_be_opened,
                                         replica_rig_setup, replica_rig_teardown),
