@@ -386,13 +386,13 @@ END
         assert_output "topicfs: ${address##*,}: other nodes are to reach this one there: give host:port with a port of 1 to 65535"
     done
     start_daemon
-    run ! grep -q '"clean":true' "$DATA/running.json"
+    run -1 grep -q '"clean":true' "$DATA/running.json"
     kill9
     # After a crash nothing is made good by it.
     run within 60 "$TOPICFS_BIN" mount \
         -o "data=$DATA,coord=etcd://127.0.0.1:1,listen=127.0.0.1:9" "$MNT"
     assert_failure 1
-    run ! grep -q '"clean":true' "$DATA/running.json"
+    run -1 grep -q '"clean":true' "$DATA/running.json"
     start_daemon
     [ "$(<"$MNT/topics/t/0/log")" = hi ]
 }

@@ -36,7 +36,8 @@ cut_power() { # NODE...: all at once
     stop_writers
     run -0 within 60 "$CLUSTER" up 3
     settle_and_check t
-    run ! grep -h kind=loss "$C"/n[123]/cluster/problems
+    wait_for 20 no_problems
+    run -1 grep -h kind=loss "$C"/n[123]/cluster/problems
     echo "w9 1" >>"$C/n1/topics/t/0/log"
 }
 

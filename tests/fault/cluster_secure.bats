@@ -57,7 +57,7 @@ works() { # OPTIONS
         ",coord_ca=$tls/ca.pem,coord_cert=$tls/client.pem,coord_key=$C/run/no-key$login"
     refused "$C/run/nothing" etcds "$all,coord_user=topicfs,coord_password_file=$C/run/nothing"
     # What the password is stands nowhere.
-    run ! grep -rlF "$password" "$C/run" --include='*.log'
+    run -1 grep -rlF "$password" "$C/run" --include='*.log'
 
     # Names without a directory are of where the command was given, also for later connections.
     cd "$tls"
