@@ -189,7 +189,8 @@ char *node_read_all(struct partition *partition, size_t *length)
     for (;;) {
         struct extent extent;
         int rc = partition_read(partition, position, 1 << 20, status.rewrites, &extent);
-        if (rc == E_OFFSET_BELOW_START) { /* retention was quicker */
+        /* Retention or compaction was quicker. */
+        if (rc == E_OFFSET_BELOW_START || rc == E_RANGE_REWRITTEN) {
             buf_clear(&text);
             partition_status_get(partition, &status);
             position = status.start.position;
