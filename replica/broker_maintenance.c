@@ -95,22 +95,28 @@ static int write_checkpoint(struct broker *broker, struct partition **list,
     return rc;
 }
 
-int broker_checkpoint(struct broker *broker)
+/* That the checkpoint was lost has to show until all know what that means.
+ * [checkpoint_lock] */
+static bool stays_lost(struct broker *broker)
 {
     bool told = !broker->replication || atomic_load(&broker->told);
-    if (broker->checkpoint_lost && (!told || broker_is_opening(broker))) {
-        /* That it was lost has to show until all know what that means. */
-        return 0;
-    }
-    pthread_mutex_lock(&broker->checkpoint_lock);
+    return broker->checkpoint_lost && (!told || broker_is_opening(broker));
+}
+
+int broker_checkpoint(struct broker *broker)
+{
     size_t count = 0;
     struct partition **list = NULL;
-    int rc = broker_partitions(broker, &list, &count);
-    rc = rc ? rc : write_checkpoint(broker, list, count);
-    if (rc) {
-        diag(DIAG_WARNING, "checkpoint not written: %s", err_text(rc));
-    } else {
-        mark_recovered(broker);
+    int rc = 0;
+    pthread_mutex_lock(&broker->checkpoint_lock);
+    if (!stays_lost(broker)) {
+        rc = broker_partitions(broker, &list, &count);
+        rc = rc ? rc : write_checkpoint(broker, list, count);
+        if (rc) {
+            diag(DIAG_WARNING, "checkpoint not written: %s", err_text(rc));
+        } else {
+            mark_recovered(broker);
+        }
     }
     pthread_mutex_unlock(&broker->checkpoint_lock);
     for (size_t i = 0; i < count; i++) {

@@ -231,19 +231,23 @@ static void test_marker_waits_until_all_know(void **state)
     struct replica_rig *rig = *state;
     replica_rig_topic(rig, "t", "{\"replication_factor\":3,\"flush\":\"os\"}");
     struct broker *broker = rig->nodes[1].broker;
+    pthread_mutex_lock(&broker->checkpoint_lock); /* its own thread writes, too */
     broker->marked = false;
     atomic_store(&broker->told, false);
     assert_int_equal(datadir_mark(rig->nodes[1].datadir, DATADIR_RECOVERING), 0);
+    pthread_mutex_unlock(&broker->checkpoint_lock);
     assert_int_equal(broker_checkpoint(broker), 0);
     replica_rig_run(rig, 1, "grep -q 'boot_id\":\"\"' running.json");
     assert_int_equal(broker_take_out_suspects(broker), 0);
     assert_int_equal(broker_checkpoint(broker), 0);
     replica_rig_run(rig, 1, "! grep -q 'boot_id\":\"\"' running.json");
 
+    pthread_mutex_lock(&broker->checkpoint_lock);
     broker->checkpoint_lost = true;
     broker->checkpoint_hash = 0;
     atomic_store(&broker->told, false);
     replica_rig_run(rig, 1, "rm checkpoint");
+    pthread_mutex_unlock(&broker->checkpoint_lock);
     assert_int_equal(broker_checkpoint(broker), 0);
     replica_rig_run(rig, 1, "! test -e checkpoint");
     assert_int_equal(broker_take_out_suspects(broker), 0);
