@@ -86,7 +86,7 @@ static int open_partition(struct broker *broker,
         .topic = topic,
         .index = index,
         .self = snapshot->self,
-        .producer_id = snapshot->self_epoch,
+        .unclean = atomic_load(&broker->unclean),
         .clock = broker->params.clock,
         .problems = broker->params.problems,
         .disk = &disk_real,
@@ -229,13 +229,24 @@ take_from_table(struct broker *broker, const struct topic_id *topic_id, int32_t 
 static void delete_partition(struct broker *broker, struct partition *partition,
                              bool lost);
 
-/* The copy goes: what becomes a replica begins anew, and counts. */
-static void replace_remote(struct broker *broker,
-                           const struct cluster_snapshot *snapshot,
-                           const struct topic *topic, int32_t index)
+/* A copy becomes a replica. Where there is a directory already, which a start would
+ * open, the handle of the copy makes way for another one. */
+static void promote(struct broker *broker, const struct cluster_snapshot *snapshot,
+                    const struct topic *topic, int32_t index,
+                    struct partition *partition)
 {
-    delete_partition(broker, take_from_table(broker, &topic->id, index), false);
-    open_one(broker, snapshot, topic, index);
+    char *former = NULL;
+    char *dir = partition_dir(broker, topic->name, index);
+    int rc = dir ? partition_promote(partition, topic, dir, persist, &former) : -ENOMEM;
+    if (rc) {
+        delete_partition(broker, take_from_table(broker, &topic->id, index), false);
+        open_one(broker, snapshot, topic, index);
+    } else {
+        broker_discard_copy(broker, partition, former);
+        partition_update(partition, snapshot, topic);
+    }
+    free(former);
+    free(dir);
 }
 
 void broker_apply_partition(struct broker *broker,
@@ -246,7 +257,7 @@ void broker_apply_partition(struct broker *broker,
     struct partition *partition = broker_look_up(broker, &topic->id, index, &opening);
     bool here = broker_is_here(broker, topic, index);
     if (partition && partition->copy && here) {
-        replace_remote(broker, snapshot, topic, index);
+        promote(broker, snapshot, topic, index, partition);
     } else if (partition) {
         partition_update(partition, snapshot, topic);
     } else if (!opening && (here || broker->replication)) {
@@ -315,7 +326,13 @@ static void move_to_deleted(struct broker *broker, struct partition *partition)
 static void delete_partition(struct broker *broker, struct partition *partition,
                              bool lost)
 {
+    struct partition_status status;
     partition_mark_deleted(partition);
+    partition_status_get(partition, &status);
+    if (atomic_load(&broker->unclean) <= status.unclean) {
+        /* There may be another handle of it: with its topic's return, for instance. */
+        atomic_store(&broker->unclean, status.unclean + 1);
+    }
     pthread_mutex_lock(&partition->dir_lock);
     pthread_mutex_lock(&partition->append_lock);
     /* From here on its names may be those of another topic's files. */

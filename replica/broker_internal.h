@@ -45,6 +45,11 @@ struct table_entry {
 void partition_key_init(struct partition_key *key, const struct topic_id *id,
                         int32_t index);
 
+struct rubbish {
+    struct rubbish *next;
+    char *dir; /* owned */
+};
+
 struct broker {
     struct broker_params params;     /* [const] */
     struct file_cache *files;        /* [const] */
@@ -69,6 +74,9 @@ struct broker {
     pthread_mutex_t table_lock;
     struct table_entry *table;  /* [table_lock] */
     struct partition *dead;     /* [table_lock] nobody uses them; by next_dead */
+    struct rubbish *rubbish;    /* [table_lock] directories to be removed */
+    _Atomic uint64_t unclean;   /* what handles begin with that are opened from now on;
+                                 * written with [change_lock] */
     bool interrupted;           /* [table_lock] new partitions are interrupted too */
     atomic_uint opening;        /* entries that are opened for the first time; changes
                                  * under [table_lock] */
@@ -148,6 +156,10 @@ void broker_give_way(struct broker *broker);
  * in <data>/observers and never survive a process. */
 int broker_remotes_clear(struct broker *broker);
 char *broker_remote_dir(const struct broker *broker, const char *topic, int32_t index);
+/* The directory of a copy that became a replica: its name is free at once, the
+ * maintenance thread removes it. */
+void broker_discard_copy(struct broker *broker, struct partition *partition,
+                         const char *dir);
 /* What partitions tell of; `arg` is the broker. */
 void broker_notice(void *arg, struct partition *partition, enum partition_news news);
 /* Gives up the copies that nobody uses. */

@@ -136,20 +136,36 @@ static bool may_remove(const struct partition *partition)
                                  topic_id_equal(&id, &partition->topic_id)));
 }
 
+static void remove_dir(const char *dir)
+{
+    int rc = log_remove(&disk_real, dir);
+    if (rc && rc != -ENOENT) {
+        diag(DIAG_WARNING, "%s: not removed yet: %s", dir, err_text(rc));
+    }
+}
+
 void broker_bury(struct broker *broker)
 {
     pthread_mutex_lock(&broker->table_lock);
     struct partition *dead = broker->dead;
+    struct rubbish *rubbish = broker->rubbish;
     broker->dead = NULL;
+    broker->rubbish = NULL;
     pthread_mutex_unlock(&broker->table_lock);
+    while (rubbish) {
+        struct rubbish *next = rubbish->next;
+        remove_dir(rubbish->dir);
+        free(rubbish->dir);
+        free(rubbish);
+        rubbish = next;
+    }
     while (dead) {
         struct partition *partition = dead;
         dead = partition->next_dead;
         char *dir = may_remove(partition) ? strdup(partition->dir) : NULL;
         partition_free(partition);
-        int rc = dir ? log_remove(&disk_real, dir) : 0;
-        if (rc && rc != -ENOENT) {
-            diag(DIAG_WARNING, "%s: not removed yet: %s", dir, err_text(rc));
+        if (dir) {
+            remove_dir(dir);
         }
         free(dir);
     }

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 /* How long a copy stays behind its last use. */
 enum { REMOTE_IDLE_MS = 5 * 60 * 1000 };
@@ -42,6 +43,28 @@ char *broker_remote_dir(const struct broker *broker, const char *topic, int32_t 
     int n = index < 0 ? asprintf(&path, "%s/observers/%s", data, topic)
                       : asprintf(&path, "%s/observers/%s-%" PRId32, data, topic, index);
     return n < 0 ? NULL : path;
+}
+
+void broker_discard_copy(struct broker *broker, struct partition *partition,
+                         const char *dir)
+{
+    char id[TOPIC_ID_TEXT];
+    char name[TOPIC_ID_TEXT + 16];
+    struct rubbish *rubbish = calloc(1, sizeof *rubbish);
+    topic_id_format(&partition->topic_id, id);
+    (void)snprintf(name, sizeof name, "%s-%" PRId32, id, partition->index);
+    int rc = rubbish ? broker_move_dir(broker, dir, "deleted", name, &rubbish->dir)
+                     : -ENOMEM;
+    if (rc) {
+        diag(DIAG_WARNING, "%s: not moved away: %s", dir, err_text(rc));
+    }
+    if (!rubbish || !rubbish->dir) {
+        free(rubbish);
+        return;
+    }
+    pthread_mutex_lock(&broker->table_lock);
+    LL_PREPEND(broker->rubbish, rubbish);
+    pthread_mutex_unlock(&broker->table_lock);
 }
 
 void broker_notice(void *arg, struct partition *partition, enum partition_news news)

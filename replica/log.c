@@ -76,8 +76,8 @@ int log_open(const struct log_params *params, struct log **out)
     rc = log->home == NULL ? -ENOMEM : 0;
     if (rc == 0) {
         const char *slash = strrchr(log->home->dir, '/');
-        log->name = slash != NULL ? slash + 1 : log->home->dir;
-        rc = recover_log(log, params);
+        log->name = strdup(slash != NULL ? slash + 1 : log->home->dir);
+        rc = log->name == NULL ? -ENOMEM : recover_log(log, params);
         rc = rc != 0 ? rc : flush_recovered(log, params);
     }
     if (rc != 0) {
@@ -96,6 +96,7 @@ void log_close(struct log *log)
         segment_unref(log->segments[i]);
     free(log->segments);
     segment_home_unref(log->home);
+    free(log->name);
     pthread_mutex_destroy(&log->lock);
     free(log);
 }
@@ -407,16 +408,17 @@ int log_flush(struct log *log, int64_t *flushed)
     int64_t first = log->dirty_from;
     bool dir = log->dir_dirty;
     bool parent = log->parent_dirty;
+    struct segment_home *home = segment_home_ref(log->home);
     log->dirty_from = INT64_MAX;
     log->dir_dirty = log->parent_dirty = false;
     pthread_mutex_unlock(&log->lock);
 
     int rc = first == INT64_MAX ? 0 : flush_segments(log, first, end);
-    const struct disk *disk = log->home->disk;
     if (rc == 0 && dir)
-        rc = disk->ops->flush_dir(disk, log->home->dir);
+        rc = home->disk->ops->flush_dir(home->disk, home->dir);
     if (rc == 0 && parent)
-        rc = flush_parent(disk, log->home->dir);
+        rc = flush_parent(home->disk, home->dir);
+    segment_home_unref(home);
     if (rc != 0 && !is_passing(rc))
         return turn_offline(log, lives);
     if (rc != 0) {

@@ -227,6 +227,10 @@ int log_restart(struct log *log, int64_t offset);
  */
 int log_renew(struct log *log, int64_t offset, int (*move)(void *arg), void *arg);
 
+/* As log_renew(), in `dir`, which is made, and is the log's from then on; the files
+ * stay where they were. -EEXIST: it is there. [append lock] */
+int log_renew_in(struct log *log, const char *dir, int64_t offset);
+
 /* Removes all files of the log. The log must be closed. */
 int log_remove(const struct disk *disk, const char *dir);
 

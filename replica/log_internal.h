@@ -22,9 +22,9 @@
 enum { LOG_DAMAGE_MAX = 64 };
 
 struct log {
-    struct segment_home *home; /* [const] */
+    struct segment_home *home; /* [lock] written with the append lock held, too */
     const struct clock *clock; /* [const] */
-    const char *name;          /* [const] last part of the directory's path */
+    char *name;                /* [const] last part of the directory's path */
     void (*on_damage)(void *arg, const struct log_damage *damage); /* [const] */
     void *arg;                                                     /* [const] */
 

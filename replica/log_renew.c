@@ -48,6 +48,16 @@ static struct segment **empty_table(struct log *log, int64_t offset, size_t *cou
     return gone;
 }
 
+static void drop_all(struct log *log, int64_t offset)
+{
+    size_t count = 0;
+    struct segment **gone = empty_table(log, offset, &count);
+    for (size_t i = 0; i < count; i++)
+        segment_unref(gone[i]);
+    free(gone);
+    atomic_store(&log->offline, false);
+}
+
 int log_renew(struct log *log, int64_t offset, int (*move)(void *arg), void *arg)
 {
     /* Nothing is opened by a name that is about to be another file's. */
@@ -57,13 +67,30 @@ int log_renew(struct log *log, int64_t offset, int (*move)(void *arg), void *arg
         set_retired(log, false);
         return rc;
     }
-    size_t count = 0;
-    struct segment **gone = empty_table(log, offset, &count);
-    for (size_t i = 0; i < count; i++)
-        segment_unref(gone[i]);
-    free(gone);
-    atomic_store(&log->offline, false);
+    drop_all(log, offset);
     /* Where there is no space the first append makes it. */
     rc = log_roll(log);
     return rc == -ENOSPC || rc == -EDQUOT ? 0 : rc;
+}
+
+int log_renew_in(struct log *log, const char *dir, int64_t offset)
+{
+    struct segment_home *former = log->home;
+    struct segment_home *home =
+        segment_home_new(former->disk, former->files, &former->topic_id, dir);
+    if (home == NULL)
+        return -ENOMEM;
+    int rc = home->disk->ops->mkdir(home->disk, dir);
+    if (rc != 0) {
+        segment_home_unref(home);
+        return rc;
+    }
+    set_retired(log, true);
+    pthread_mutex_lock(&log->lock);
+    log->home = home;
+    pthread_mutex_unlock(&log->lock);
+    segment_home_unref(former);
+    drop_all(log, offset);
+    (void)log_roll(log); /* else the first append does it */
+    return 0;
 }

@@ -224,12 +224,13 @@ int partition_open(const struct partition_params *params, struct partition **out
                    params->topic->name, params->index);
     partition->topic_id = params->topic->id;
     partition->index = params->index;
-    partition->copy = params->copy;
+    atomic_init(&partition->copy, params->copy);
     partition->clock = params->clock;
     partition->problems = params->problems;
     partition->disk = params->disk;
     partition->flusher = params->flusher;
-    partition->producer_id = params->producer_id;
+    partition_producer_begin(partition);
+    partition->unclean = params->unclean;
     partition->on_last_unref = params->on_last_unref;
     partition->on_last_unref_arg = params->on_last_unref_arg;
     partition->observer = params->observer;
@@ -454,9 +455,6 @@ void partition_update(struct partition *partition,
     struct released released;
     pthread_mutex_lock(&partition->append_lock);
     log_reconfigure(partition->log, &topic->config);
-    if (partition->producer_id < 0) {
-        partition->producer_id = snapshot->self_epoch;
-    }
     pthread_mutex_lock(&partition->lock);
     partition->config = topic->config;
     partition_remote_update(partition, topic);

@@ -263,6 +263,9 @@ static enum follow_outcome cut(struct partition *partition, int64_t offset)
         partition_loss_cut(partition, offset, partition->high_watermark.offset);
         (void)core_cut(&partition->core, &partition->epochs, offset);
         place_end(partition, below);
+        /* What this node appended as a leader counted, and the new leader has not seen
+         * it. */
+        partition_producer_begin(partition);
         if (tail) {
             partition_outbox_rescue(partition, tail, &from);
         }
@@ -284,6 +287,7 @@ int partition_begin_anew(struct partition *partition, int64_t offset, int32_t ep
         core_reset(&partition->core, offset);
         place_end(partition, below);
         partition->high_watermark = partition->end;
+        partition_producer_begin(partition);
         partition_doubt_produces(partition);
     }
     pthread_mutex_unlock(&partition->lock);

@@ -83,7 +83,8 @@ struct partition {
     const struct disk *disk;        /* [const] */
     struct flusher *flusher;        /* [const] */
     struct log *log;                /* [const] */
-    bool copy; /* [const] the log is a copy for readers, from the beginning on */
+    atomic_bool copy;   /* the log is a copy for readers, from the beginning on; until
+                         * partition_promote() */
     atomic_bool remote; /* no replica of this node: see partition_remote.c; changes
                          * under `lock` */
     atomic_bool shown;  /* remote: holds what was committed when it was asked for */
@@ -117,11 +118,10 @@ struct partition {
     /* What a crash would find in the checkpoint: nothing below is cut then. Never too
      * low. */
     _Atomic int64_t on_disk;
-    int (*persist)(void *arg); /* writes the checkpoint; NULL: none [const] */
+    int (*persist)(void *arg); /* [append_lock] writes the checkpoint; NULL: none */
 
     pthread_mutex_t append_lock;
-    int64_t
-        producer_id; /* [append_lock] of this incarnation of the node; -1: none yet */
+    int64_t producer_id;              /* [append_lock] of what is written here */
     int32_t next_sequence;            /* [append_lock] */
     struct producer_state *producers; /* [append_lock] */
     bool disk_full;                   /* [append_lock] the last append found no space */
@@ -174,7 +174,7 @@ struct partition_params {
     const struct topic *topic;
     int32_t index;
     int32_t self;
-    int64_t producer_id;
+    uint64_t unclean; /* above that of every earlier handle of it in this process */
     const struct clock *clock;
     struct problems *problems;
     const struct disk *disk;
@@ -291,6 +291,18 @@ bool partition_unfit(struct partition *partition);
 /* Is it out since that revision, and leads somebody else? */
 bool partition_may_refill(struct partition *partition, int64_t taken_out_revision);
 bool partition_is_in_sync(struct partition *partition);
+/* A copy becomes a replica (partition_promote.c): its log begins anew in `dir`, which
+ * is made, and is filled from the leader; until then readers wait. Whoever has the
+ * handle goes on with it, also what is being written; what showed the copy is out of
+ * date. The caller calls partition_update() next, and removes *former, where the copy's
+ * files are (owned). -EEXIST: `dir` is there; E_TOPIC_DELETED, E_OFFLINE; another
+ * negative errno: all is as it was. */
+int partition_promote(struct partition *partition, const struct topic *topic,
+                      const char *dir, int (*persist)(void *arg), char **former);
+/* [append_lock, dir_lock; append_lock is released here] The log began anew, and nobody
+ * has seen anything of it. `promoted`: as the replica of that topic; NULL: it was one.
+ */
+void partition_begin_filling(struct partition *partition, const struct topic *promoted);
 /* Begins the log anew, in an empty directory; as log_renew(). */
 int partition_refill(struct partition *partition, int (*move)(void *arg), void *arg);
 /* [partition->lock] Behind an answer of the leader: true once all is there that was
@@ -401,6 +413,10 @@ bool partition_must_catch_up(struct partition *partition);
 bool partition_remote_rest(struct partition *partition, int64_t idle_ms);
 /* partition_follow.c. [append_lock] Empties the log, to begin anew at `offset`. */
 int partition_begin_anew(struct partition *partition, int64_t offset, int32_t epoch);
+
+/* [append_lock, or not yet shared] What is written here from now on is of a producer
+ * that nobody has seen. */
+void partition_producer_begin(struct partition *partition);
 
 /* Producer snapshots (partition_producers.c). */
 int partition_producers_load(struct partition *partition);

@@ -9,9 +9,6 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Broker epochs are revisions of the store: they stay far below. */
-enum { GENERATION_SHIFT = 48, GENERATIONS = 1 << 15 };
-
 struct outbox_write {
     struct produce_waiter *waiter; /* NULL: nobody waits; acks=0, or given up */
     struct outbox_ticket *ticket;  /* given up */
@@ -478,16 +475,6 @@ static void dissolve(struct partition *partition, struct outbox_batch *batch)
     *batch = (struct outbox_batch){0};
 }
 
-/* [append_lock] What was sent may be in a log or not: what comes next must not look as
- * if it continued that. */
-static void begin_generation(struct partition *partition)
-{
-    int64_t own = partition->producer_id & ((INT64_C(1) << GENERATION_SHIFT) - 1);
-    int64_t generation = (partition->producer_id >> GENERATION_SHIFT) + 1;
-    partition->producer_id = own | (generation % GENERATIONS) << GENERATION_SHIFT;
-    partition->next_sequence = 0;
-}
-
 /* [append_lock, lock] Ends the batch with an error for all its writes. */
 static void fail_batch(struct partition *partition, struct outbox_batch *batch,
                        int error, struct released *released)
@@ -497,7 +484,9 @@ static void fail_batch(struct partition *partition, struct outbox_batch *batch,
     struct outbox_write *write;
     struct outbox_write *next;
     if (batch->maybe_appended) {
-        begin_generation(partition);
+        /* What was sent may be in a log or not: what comes next must not look as if
+         * it continued that. */
+        partition_producer_begin(partition);
     }
     DL_FOREACH_SAFE(batch->writes, write, next)
     {
@@ -608,7 +597,7 @@ static void succeed(struct partition *partition, struct outbox_batch *batch,
 {
     struct outbox_write *write;
     struct outbox_write *next;
-    if (!batch->again) {
+    if (!batch->again && batch->producer_id == partition->producer_id) {
         partition->next_sequence =
             producer_sequence_after(batch->base_sequence, batch->message_count);
     }
@@ -670,7 +659,7 @@ static bool settle_failure(struct partition *partition, struct outbox_batch *bat
     batch->maybe_appended = batch->maybe_appended || outcome->appended;
     if (outcome->error == E_OUT_OF_ORDER_SEQUENCE && !batch->maybe_appended) {
         /* The leader has forgotten this producer: nothing is there to continue. */
-        begin_generation(partition);
+        partition_producer_begin(partition);
         dissolve(partition, batch);
         return false;
     }

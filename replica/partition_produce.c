@@ -2,6 +2,7 @@
 #include "replica/partition_internal.h"
 #include "replica/partition_replica.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -117,6 +118,16 @@ void partition_flush_by_policy(struct partition *partition, int64_t now_ms)
 
 /* ---- producing ----------------------------------------------------------------------
  */
+
+/* Not the node's registration, of which there may be several handles one after the
+ * other that each count from 0; the leader would take the second one's writes for
+ * repetitions of the first one's. */
+void partition_producer_begin(struct partition *partition)
+{
+    uint64_t bits = (uint64_t)arc4random() << 32 | arc4random();
+    partition->producer_id = (int64_t)(bits >> 1);
+    partition->next_sequence = 0;
+}
 
 void partition_park_produce(struct partition *partition, struct produce_waiter *waiter,
                             int64_t await_offset)

@@ -98,15 +98,19 @@ void partition_keep_waiting(struct partition *partition)
     free(tail);
 }
 
-/* [append_lock] */
-static void begin_filling(struct partition *partition)
+void partition_begin_filling(struct partition *partition, const struct topic *promoted)
 {
     struct released released;
     struct log_bounds bounds;
     log_bounds_get(partition->log, &bounds);
     producer_state_clear(partition->producers);
+    partition_producer_begin(partition);
     partition->snapshot = bounds.end;
     pthread_mutex_lock(&partition->lock);
+    if (promoted) {
+        atomic_store(&partition->copy, false);
+        partition_remote_update(partition, promoted);
+    }
     epochs_begin(&partition->epochs, -1, bounds.end.offset);
     core_reset(&partition->core, bounds.end.offset);
     partition->end = partition->flushed = partition->high_watermark = bounds.end;
@@ -140,7 +144,7 @@ int partition_refill(struct partition *partition, int (*move)(void *arg), void *
     if (rc) {
         pthread_mutex_unlock(&partition->append_lock);
     } else {
-        begin_filling(partition);
+        partition_begin_filling(partition, NULL);
     }
     pthread_mutex_unlock(&partition->dir_lock);
     return rc;

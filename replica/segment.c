@@ -23,6 +23,12 @@ struct segment_home *segment_home_new(const struct disk *disk, struct file_cache
     return home;
 }
 
+struct segment_home *segment_home_ref(struct segment_home *home)
+{
+    atomic_fetch_add(&home->refs, 1);
+    return home;
+}
+
 void segment_home_unref(struct segment_home *home)
 {
     if (home != NULL && atomic_fetch_sub(&home->refs, 1) == 1)
@@ -40,8 +46,7 @@ struct segment *segment_new(struct segment_home *home, int64_t base_offset)
     struct segment *segment = calloc(1, sizeof *segment);
     if (segment == NULL)
         return NULL;
-    atomic_fetch_add(&home->refs, 1);
-    segment->home = home;
+    segment->home = segment_home_ref(home);
     segment->base_offset = base_offset;
     segment->end_offset = base_offset;
     segment->last_timestamp_ms = INT64_MIN;

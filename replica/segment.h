@@ -31,6 +31,7 @@ struct segment_home {
 
 struct segment_home *segment_home_new(const struct disk *disk, struct file_cache *files,
                                       const struct topic_id *topic_id, const char *dir);
+struct segment_home *segment_home_ref(struct segment_home *home); /* the same */
 void segment_home_unref(struct segment_home *home);
 
 enum segment_flag {

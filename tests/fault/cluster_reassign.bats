@@ -43,6 +43,45 @@ replicas_are() { # MOUNT REPLICAS
     wait_for 20 no_problems
 }
 
+without_replica() { # TOPIC
+    local k
+    for k in 1 2 3 4; do
+        jq -e --argjson k "$k" '.replicas | index($k) | not' "$C/n1/topics/$1/0/state" >/dev/null &&
+            echo "$k"
+    done
+}
+
+@test "who writes and reads on a node goes on when that gets a replica" {
+    OPTIONS=replication_factor=2 fresh_cluster 4
+    local round to log
+    for round in 1 2 3; do
+        cluster_topic "t$round"
+        to=$(without_replica "t$round" | head -n 1)
+        log=$C/n$to/topics/t$round/0/log
+        echo 0 >>"$log"
+        # Somebody has the copy open, and never reads.
+        exec 5<"$log"
+        background cat "$C/n$to/groups/g/read/t$round" >"$C/group"
+        wait_for 20 lines_in "$C/group" 1
+        # One keeps the file open for all that it writes, one opens it for each line.
+        background bash -c 'for i in {1..300}; do echo "$i"; sleep 0.001; done >>"$1"' - "$log"
+        WRITER=$!
+        reassign "t$round" n1 "[$to,$(state_of "t$round" leader)]"
+        local i
+        for i in {301..400}; do
+            echo "$i" >>"$log"
+            [ "$(grep -cx "$i" "$log")" = 1 ]
+        done
+        end_of "$WRITER" 20
+        run -0 diff <(seq 0 400) <(sort -n "$log")
+        wait_for 20 eval '[ "$(state_of t'"$round"' role n'"$to"')" != "\"observer\"" ]'
+        run -0 diff <(seq 0 400) <(sort -n "$log")
+        wait_for 20 lines_in "$C/group" 401
+        run -0 diff <(seq 0 400) <(sort -n "$C/group")
+        exec 5<&-
+    done
+}
+
 few_replicas() { # of internal topics, as node 1 tells
     grep 'kind=few-replicas __consumer_offsets' "$C/n1/cluster/problems"
 }
