@@ -253,22 +253,18 @@ static bool find_leader(const struct group_locator *locator,
     return topic != NULL;
 }
 
-/* Answered here, given to a node, or waits on; when to look again. */
-static int64_t look_at(struct group_locator *locator, struct group_search *search)
+/* Answered here, given to a node, or waits on. */
+static void look_at(struct group_locator *locator, struct group_search *search)
 {
     int64_t now = now_ms(locator);
     bool there = find_leader(locator, search);
     if (!there || now >= search->deadline_ms) {
         take_waiting(locator, search);
         end_with(search, there ? E_NO_LEADER : E_TOPIC_DELETED);
-        return INT64_MAX;
+        return;
     }
-    if (search->leader < 0) {
-        return search->deadline_ms; /* the snapshot that has one brings us here */
-    }
-    if (now < search->retry_ms) {
-        return search->retry_ms < search->deadline_ms ? search->retry_ms
-                                                      : search->deadline_ms;
+    if (search->leader < 0 || now < search->retry_ms) {
+        return;
     }
     if (search->leader == group_client_cluster(locator->client)->self) {
         struct group_found found;
@@ -276,19 +272,27 @@ static int64_t look_at(struct group_locator *locator, struct group_search *searc
         take_waiting(locator, search);
         if (is_elsewhere(found.error)) {
             try_later(locator, search);
-            return search->retry_ms;
+        } else {
+            end(search, &found);
         }
-        end(search, &found);
-        return INT64_MAX;
+        return;
     }
     struct locator_node *node = node_of(locator, search->leader);
     if (node && !node->busy && node->count < PLACES_MAX) {
         take_waiting(locator, search);
         search->node = node;
         node->searches[node->count++] = search;
-        return search->deadline_ms;
     }
-    return search->deadline_ms;
+}
+
+/* When to look at one that waits. Who has no leader is brought here by the snapshot
+ * that has one, who waits for a busy node by its answer. */
+static int64_t due_of(const struct group_locator *locator,
+                      const struct group_search *search)
+{
+    bool pauses = search->leader >= 0 && now_ms(locator) < search->retry_ms;
+    return pauses && search->retry_ms < search->deadline_ms ? search->retry_ms
+                                                            : search->deadline_ms;
 }
 
 /* Those that are under way, too, end in time. */
@@ -317,10 +321,14 @@ int64_t group_locator_step(struct group_locator *locator)
     int64_t first = INT64_MAX;
     DL_FOREACH_SAFE(locator->waiting, search, next)
     {
-        int64_t due = look_at(locator, search);
-        first = due < first ? due : first;
+        look_at(locator, search);
     }
     send_all(locator);
+    DL_FOREACH(locator->waiting, search)
+    {
+        int64_t due = due_of(locator, search);
+        first = due < first ? due : first;
+    }
     HASH_ITER(hh, locator->nodes, node, next_node)
     {
         int64_t due = expire_node(locator, node);

@@ -24,7 +24,8 @@ struct groups_survey {
     struct ends_query query;      /* [thread] */
 
     pthread_mutex_t lock;
-    cJSON *answered;  /* [lock] by the coordinator; NULL: nothing */
+    bool replied;     /* [lock] by the coordinator: */
+    cJSON *answered;  /* [lock] NULL: it has no memory for it */
     int64_t asked_ms; /* [lock] when somebody asked last; -1: never */
     struct buf text;  /* [lock] */
 };
@@ -35,6 +36,7 @@ static void on_surveyed(struct coordinator_call *call, cJSON *answer)
     pthread_mutex_lock(&survey->lock);
     cJSON_Delete(survey->answered);
     survey->answered = answer;
+    survey->replied = true;
     group_client_wake(survey->groups->client);
     pthread_mutex_unlock(&survey->lock);
 }
@@ -203,10 +205,13 @@ static void take_answer(struct groups_survey *survey)
 {
     struct groups *groups = survey->groups;
     pthread_mutex_lock(&survey->lock);
+    bool replied = survey->replied;
     survey->answer = survey->answered;
     survey->answered = NULL;
+    survey->replied = false;
     pthread_mutex_unlock(&survey->lock);
     if (!survey->answer) {
+        survey->busy = !replied;
         return;
     }
     cJSON *list = cJSON_GetObjectItemCaseSensitive(survey->answer, "groups");
@@ -239,7 +244,7 @@ int64_t groups_survey_step(struct groups *groups)
         if (!survey->answer) {
             take_answer(survey);
         }
-        return INT64_MAX;
+        return survey->busy ? INT64_MAX : survey->next_ms;
     }
     if (survey->closed || !is_wanted(survey, now_ms)) {
         return INT64_MAX;
