@@ -355,8 +355,10 @@ void partition_fail_produces(struct partition *partition, int64_t end_offset)
     struct produce_waiter *waiter;
     DL_FOREACH(partition->produces, waiter)
     {
-        waiter->cut =
-            waiter->cut || (!waiter->doubtful && waiter->await_offset > end_offset);
+        /* What another leader has committed is only to come. */
+        bool sent = waiter->result.leader_epoch < 0 && !waiter->await_flush;
+        waiter->cut = waiter->cut ||
+                      (!waiter->doubtful && !sent && waiter->await_offset > end_offset);
     }
 }
 

@@ -82,6 +82,29 @@ without_replica() { # TOPIC
     done
 }
 
+@test "writers on all nodes notice nothing of a partition that is moved about" {
+    fresh_cluster 4
+    cluster_topic t
+    local k round to writers=()
+    for k in 1 2 3 4; do
+        background "$PYTHON" "$LINES" write "$C/n$k/topics/t/0/log" "w$k" "$C/notes.$k"
+        writers+=("$!")
+    done
+    for round in {1..12}; do
+        # One to three of the nodes, each time others, and another first one.
+        to=$(jq -nc --argjson r "$round" '[range($r % 3 + 1)] | map((. + $r * 3) % 4 + 1)')
+        reassign t "n$((round % 4 + 1))" "$to"
+        wait_for 20 replicas_are "n$((round % 4 + 1))" "$to"
+    done
+    for k in 0 1 2 3; do
+        kill -TERM "${writers[k]}"
+        end_of "${writers[k]}" 40
+    done
+    run ! grep -hv '^ok' "$C"/notes.*
+    wait_for 20 same_everywhere t
+    run -0 "$PYTHON" "$LINES" check "$C" t "$C"/notes.*
+}
+
 few_replicas() { # of internal topics, as node 1 tells
     grep 'kind=few-replicas __consumer_offsets' "$C/n1/cluster/problems"
 }

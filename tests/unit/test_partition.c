@@ -1,3 +1,4 @@
+#include "replica/partition_internal.h"
 #include "tests/unit/support/node.h"
 
 #include <pthread.h>
@@ -118,6 +119,46 @@ struct woken {
     struct read_waiter waiter;
     unsigned times;
 };
+
+struct ended {
+    struct produce_waiter waiter; /* first */
+    bool done;
+    int error;
+};
+
+static void note_end(struct produce_waiter *waiter, const struct produce_result *result)
+{
+    struct ended *ended = (struct ended *)waiter;
+    ended->done = true;
+    ended->error = result->error;
+}
+
+/* A cut takes what was appended here, and not what the leader has said to be committed,
+ * and is only to come. */
+static void test_cut_ends_what_was_appended_here(void **state)
+{
+    struct partition *partition = node_topic(*state, "t", NULL);
+    struct produce_result left;
+    struct released released;
+    struct ended here = {.waiter = {.done = note_end, .acks = ACKS_ALL}};
+    struct ended sent = {.waiter = {.done = note_end, .acks = ACKS_ALL}};
+    here.waiter.result.leader_epoch = 3;
+    sent.waiter.result.leader_epoch = -1;
+    pthread_mutex_lock(&partition->append_lock);
+    pthread_mutex_lock(&partition->lock);
+    partition_park_produce(partition, &here.waiter, 5);
+    partition_park_produce(partition, &sent.waiter, 5);
+    partition_fail_produces(partition, 4);
+    partition_collect(partition, &released);
+    pthread_mutex_unlock(&partition->lock);
+    pthread_mutex_unlock(&partition->append_lock);
+    partition_release(partition, &released);
+    assert_true(here.done);
+    assert_int_equal(here.error, E_NO_LEADER);
+    assert_false(sent.done);
+    assert_true(partition_produce_cancel(partition, &sent.waiter, &left));
+    partition_unref(partition);
+}
 
 static void count_ready(struct read_waiter *waiter)
 {
@@ -327,6 +368,7 @@ int main(void)
         TEST(test_append_and_read),
         TEST(test_restart_keeps_everything),
         TEST(test_cancelled_wait_is_not_completed),
+        TEST(test_cut_ends_what_was_appended_here),
         TEST(test_readers_wake_once),
         TEST(test_deletion_ends_waits_and_frees_the_name),
         TEST(test_lost_store_brings_topics_back),
