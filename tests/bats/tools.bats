@@ -245,8 +245,11 @@ with open(P + "/log", "rb") as f:
     exec 5>>"$P/log"
     background inotifywait -m -e modify "$P" >"$WORK/events" 2>"$WORK/watch"
     wait_for 10 grep -q established "$WORK/watch"
+    # Equal events that nobody has read yet become one.
     echo one >&5
+    wait_for 10 lines_in "$WORK/events" 1
     echo two >>"$P/log"
+    wait_for 10 lines_in "$WORK/events" 2
     echo three >&5
     exec 5>&-
     wait_for 10 lines_in "$WORK/events" 3

@@ -31,7 +31,7 @@ is_quiet() { # NODE
     cluster_topic t
     seq 10 >>"$C/n1/topics/t/0/log"
     local node
-    for node in 1 2 3; do wait_for 30 is_quiet "$node"; done
+    for node in 1 2 3; do wait_for 60 is_quiet "$node"; done
     # And wake when there is something.
     seq 10 >>"$C/n2/topics/t/0/log"
     wait_for 5 same_everywhere t
