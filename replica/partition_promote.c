@@ -32,6 +32,7 @@ int partition_promote(struct partition *partition, const struct topic *topic,
         *former = partition->dir;
         partition->dir = own;
         partition->persist = persist;
+        problems_clear_below(partition->problems, "damaged", partition->name);
         partition_begin_filling(partition, topic);
     }
     pthread_mutex_unlock(&partition->dir_lock);

@@ -183,6 +183,24 @@ static void test_writes_meanwhile(void **state)
     end(&two);
 }
 
+/* What was wrong with the copy is no fault of the replica. */
+static void test_damage_ends_with_the_copy(void **state)
+{
+    struct replica_rig *rig = *state;
+    struct two two;
+    begin(rig, &two);
+    assert_int_equal(node_append(two.there, "one\n", NULL), 0);
+    until_observed(two.here);
+    atomic_store(&two.here->damaged, true);
+    problems_set(rig->cluster.nodes[two.other].problems, "damaged", "t-0/0.log", "bad",
+                 "nothing");
+    reassign(rig, (int32_t[]){two.leader, two.other}, 2);
+    until_observed(two.here);
+    node_assert_text(two.here, "one\n");
+    rig_until_problem(&rig->cluster, two.other, "kind=damaged", false);
+    end(&two);
+}
+
 /* Where its directory is there already, it is opened as a start would open it: then the
  * handle is a new one, which must not be taken for the old one in anything. */
 static void test_directory_is_there(void **state)
@@ -218,6 +236,8 @@ int main(void)
                                         replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_writes_meanwhile, replica_rig_setup,
                                         replica_rig_teardown),
+        cmocka_unit_test_setup_teardown(test_damage_ends_with_the_copy,
+                                        replica_rig_setup, replica_rig_teardown),
         cmocka_unit_test_setup_teardown(test_directory_is_there, replica_rig_setup,
                                         replica_rig_teardown),
     };

@@ -22,14 +22,9 @@ static void test_power_cut_keeps_a_prefix(void **state)
 static void crash_while_recovering(uint64_t seed, bool power_again)
 {
     struct log_rig rig;
-    int64_t acked = 0;
-    int64_t flushed = 0;
-    log_rig_make(&rig, seed);
-    assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
-    rig.flushed_offset = rig.high_watermark = 0;
-    fake_disk_stop_after(rig.fake, 20 + (int64_t)fake_disk_random(rig.fake, 150));
-    crash_rig_work(&rig, &acked, &flushed);
-    log_rig_close(&rig);
+    int64_t acked;
+    int64_t flushed;
+    crash_rig_begin(&rig, seed, 20, &acked, &flushed);
     fake_disk_power_cut(rig.fake);
     rig.flushed_offset = rig.high_watermark =
         seed % 3 ? flushed : (int64_t)fake_disk_random(rig.fake, (uint64_t)flushed + 1);
@@ -65,15 +60,11 @@ static void test_power_cut_and_lost_checkpoint(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < CRASH_RIG_SEEDS; seed++) {
         struct log_rig rig;
-        int64_t acked = 0;
-        int64_t flushed = 0;
-        log_rig_make(&rig, seed);
-        assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
-        fake_disk_stop_after(rig.fake, (int64_t)fake_disk_random(rig.fake, 150));
-        crash_rig_work(&rig, &acked, &flushed);
-        log_rig_close(&rig);
+        int64_t acked;
+        int64_t flushed;
+        crash_rig_begin(&rig, seed, 0, &acked, &flushed);
         fake_disk_power_cut(rig.fake);
-        rig.flushed_offset = -1;
+        rig.flushed_offset = rig.high_watermark = -1;
         assert_int_equal(log_rig_open(&rig, LOG_MACHINE_CRASHED), 0);
         assert_true(log_rig_stored_end(&rig) >= flushed);
         int64_t readable_end = log_rig_stored_end(&rig);

@@ -25,14 +25,9 @@ static void test_process_crash_keeps_all_acknowledged(void **state)
 static void process_then_power(uint64_t seed, enum checkpoint checkpoint)
 {
     struct log_rig rig;
-    int64_t acked = 0;
-    int64_t flushed = 0;
-    log_rig_make(&rig, seed);
-    assert_int_equal(log_rig_open(&rig, LOG_CLEAN), 0);
-    rig.flushed_offset = rig.high_watermark = 0;
-    fake_disk_stop_after(rig.fake, (int64_t)fake_disk_random(rig.fake, 150));
-    crash_rig_work(&rig, &acked, &flushed);
-    log_rig_close(&rig);
+    int64_t acked;
+    int64_t flushed;
+    crash_rig_begin(&rig, seed, 0, &acked, &flushed);
     fake_disk_process_crash(rig.fake);
     rig.flushed_offset = checkpoint == LOST ? -1 : checkpoint == STALE ? 0 : flushed;
     /* Without flush=ack, what was shown may be above what was flushed. */

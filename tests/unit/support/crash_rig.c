@@ -27,6 +27,18 @@ void crash_rig_work(struct log_rig *rig, int64_t *acked, int64_t *flushed)
     }
 }
 
+void crash_rig_begin(struct log_rig *rig, uint64_t seed, int64_t least, int64_t *acked,
+                     int64_t *flushed)
+{
+    *acked = *flushed = 0;
+    log_rig_make(rig, seed);
+    assert_int_equal(log_rig_open(rig, LOG_CLEAN), 0);
+    rig->flushed_offset = rig->high_watermark = 0;
+    fake_disk_stop_after(rig->fake, least + (int64_t)fake_disk_random(rig->fake, 150));
+    crash_rig_work(rig, acked, flushed);
+    log_rig_close(rig);
+}
+
 void crash_rig_check(struct log_rig *rig, int64_t at_least)
 {
     int64_t end = log_rig_stored_end(rig);

@@ -21,6 +21,12 @@ enum checkpoint { EXACT, STALE, LOST };
  * for. */
 void crash_rig_work(struct log_rig *rig, int64_t *acked, int64_t *flushed);
 
+/* A new log, and that work, until the disk has done `least` to `least` + 149 steps;
+ * closed.
+ */
+void crash_rig_begin(struct log_rig *rig, uint64_t seed, int64_t least, int64_t *acked,
+                     int64_t *flushed);
+
 /* The log was opened without damage, has at least that many messages, and nothing that
  * was not appended; the model is cut to it. */
 void crash_rig_check(struct log_rig *rig, int64_t at_least);
