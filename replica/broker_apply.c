@@ -228,6 +228,8 @@ static struct partition *
 take_from_table(struct broker *broker, const struct topic_id *topic_id, int32_t index);
 static void delete_partition(struct broker *broker, struct partition *partition,
                              bool lost);
+static void clear_problems(struct broker *broker, const struct topic *topic,
+                           int32_t index);
 
 /* A copy becomes a replica. Where there is a directory already, which a start would
  * open, the handle of the copy makes way for another one. */
@@ -240,6 +242,7 @@ static void promote(struct broker *broker, const struct cluster_snapshot *snapsh
     int rc = dir ? partition_promote(partition, topic, dir, persist, &former) : -ENOMEM;
     if (rc) {
         delete_partition(broker, take_from_table(broker, &topic->id, index), false);
+        clear_problems(broker, topic, index);
         open_one(broker, snapshot, topic, index);
     } else {
         broker_discard_copy(broker, partition, former);

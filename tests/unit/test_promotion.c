@@ -183,6 +183,13 @@ static void test_writes_meanwhile(void **state)
     end(&two);
 }
 
+static void damage_the_copy(struct replica_rig *rig, const struct two *two)
+{
+    atomic_store(&two->here->damaged, true);
+    problems_set(rig->cluster.nodes[two->other].problems, "damaged", "t-0/0.log", "bad",
+                 "nothing");
+}
+
 /* What was wrong with the copy is no fault of the replica. */
 static void test_damage_ends_with_the_copy(void **state)
 {
@@ -191,9 +198,7 @@ static void test_damage_ends_with_the_copy(void **state)
     begin(rig, &two);
     assert_int_equal(node_append(two.there, "one\n", NULL), 0);
     until_observed(two.here);
-    atomic_store(&two.here->damaged, true);
-    problems_set(rig->cluster.nodes[two.other].problems, "damaged", "t-0/0.log", "bad",
-                 "nothing");
+    damage_the_copy(rig, &two);
     reassign(rig, (int32_t[]){two.leader, two.other}, 2);
     until_observed(two.here);
     node_assert_text(two.here, "one\n");
@@ -213,12 +218,14 @@ static void test_directory_is_there(void **state)
     assert_int_equal(node_append(two.here, "one\n", NULL), 0);
     until_observed(two.here);
     partition_status_get(two.here, &before);
+    damage_the_copy(rig, &two);
     replica_rig_run(rig, two.other, "mkdir t-0");
     reassign(rig, (int32_t[]){two.leader, two.other}, 2);
     struct partition *now = replica_rig_partition(rig, two.other, "t");
     assert_ptr_not_equal(now, two.here);
     partition_status_get(now, &after);
     assert_true(after.unclean > before.unclean);
+    rig_until_problem(&rig->cluster, two.other, "kind=damaged", false);
     assert_int_equal(node_append(now, "two\n", NULL), 0);
     node_assert_text(two.there, "one\ntwo\n");
     replica_rig_until_committed(now, 2);
